@@ -6,6 +6,8 @@ booleans, text, objects and complex numbers are not, because a guess about them 
 """
 
 import contextlib
+import math
+import numbers
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +31,8 @@ from symdebias._tables import without_view as without_view
 _LABELS = 1 << 15
 # Weights whose squares, summed over records, are numbers.
 _LARGEST_WEIGHT = 1e100
+# Rows whose squares are added at a time.
+_SQUARED = 1 << 13
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -195,6 +199,37 @@ def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArr
     if check_finite:
         _check_finite(array, name)
     return array
+
+
+def require_squares(rows: Any, name: str) -> None:
+    """Raise ValueError where the sum of squares of finite entries is beyond what a number holds.
+
+    Parameters
+    ----------
+    rows : array of shape (n,) or (n, p), or rows that are read where they are
+        The entries; some rows are read at a time.
+    name : str
+        What they are.
+    """
+    total, largest, worst = 0.0, 0.0, 0
+    for start in range(0, len(rows), _SQUARED):
+        block = np.asarray(rows[start : start + _SQUARED])
+        flat = block.ravel(order="K")
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = float(flat @ flat)
+            total += square
+        if square > largest:
+            largest, worst = square, start
+        if not math.isfinite(total):
+            break
+    else:
+        return
+    block = np.abs(rows[worst : worst + _SQUARED])
+    row = worst + int(np.argmax(block)) // block[:1].size
+    raise ValueError(
+        f"{name} has a value in row {row} that is too large: the sum of squares is beyond what a number holds. Declare "
+        "center= and scale= on the release, so that values are near 1, or leave the record out."
+    )
 
 
 def target_array(y: Any, *, rows: int, check_finite: bool = True) -> FloatArray:
@@ -464,7 +499,9 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
         advice = f"Pass {name}.ravel()." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
         raise ValueError(f"{name} must have one dimension; its shape is {vector.shape}. {advice}")
     if len(vector) != rows:
-        raise ValueError(f"{name} has {len(vector)} entries, but X has {rows} rows. Pass one per record.")
+        raise ValueError(
+            f"{name} has {len(vector)} entries, but X has {rows} rows. Pass one per record; records are the rows of X."
+        )
     return vector
 
 
@@ -488,14 +525,46 @@ def _numbers(values: Any, name: str) -> FloatArray:
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        hint = " For 0 and 1, pass array.astype(float)." if array.dtype.kind == "b" else ""
-        if array.dtype.kind in "OUT" and name.startswith("column "):
-            hint = " For text, declare its categories: categories={...} on the release, or on a mechanism."
-        raise TypeError(
-            f"{name} must hold real numbers (floats of up to 64 bits or integers); got {array.dtype}. "
-            f"Convert it first.{hint}"
-        )
+        # An array of no dimension is one thing that is no array: None, a set, a generator, an object.
+        found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
+        if not array.ndim and array.dtype.kind == "O":
+            found, advice = type(values).__name__, "Pass an array of them."
+        raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
+
+
+def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
+    """Return what to do with an argument of another type, as a sentence; empty where its type says it."""
+    kind = array.dtype.kind
+    if kind == "b":
+        return " For 0 and 1, pass array.astype(float)."
+    if kind == "M":
+        return " A date becomes a number as the days since another."
+    if kind not in "OUT" or not array.ndim:
+        return ""
+    found = ""
+    if kind == "O":
+        others = (
+            (place, one) for place, one in np.ndenumerate(array)
+            if not isinstance(one, numbers.Real) or isinstance(one, (bool, np.bool_))
+        )  # fmt: skip
+        place, other = next(others, ((), 0.0))
+        if not place:
+            return " Its entries are numbers already: pass array.astype(float)."
+        where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
+        found = f" The first entry that is no number is in {where}: its type is {type(other).__name__}."
+        if not isinstance(other, str):
+            return found
+    if name.startswith("column "):
+        return f"{found} For text, declare its categories: categories={{...}} on the release, or on a mechanism."
+    if name == "y":
+        return (
+            f'{found} For labels of text, pass numbers, as numpy.where(y == "yes", 1, -1), or declare them on the '
+            'mechanism of the target, as RandomizedResponse(epsilon, categories=("no", "yes")).'
+        )
+    if name == "values":
+        return f"{found} A mechanism takes categories of text as their codes 0, 1, ...; a Release recodes them itself."
+    return found
 
 
 def _check_finite(array: FloatArray, name: str, columns: Sequence[str] | None = None) -> None:

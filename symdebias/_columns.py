@@ -128,7 +128,10 @@ def parse(content: bytes, name: str, wanted: Sequence[str], *, exact: bool) -> T
         return _columns(io.StringIO(content.decode("utf-8-sig"), newline=""), name, wanted, exact)
     except UnicodeDecodeError:
         # The error holds the bytes.
-        problem = f"{name} is not text in UTF-8. Save it as CSV in UTF-8."
+        problem = (
+            f"{name} is not text in UTF-8. Save it as CSV in UTF-8; in Python, tables of Parquet or Excel are read "
+            "into a data frame first."
+        )
     except csv.Error:
         problem = f"{name} is no file of comma-separated values: quotes or line ends do not fit. Save it anew as CSV."
     raise ValueError(problem)

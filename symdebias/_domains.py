@@ -324,7 +324,9 @@ RADIUS = Interval(
     "both",
     "Give a public bound on the norm, known before the data; change units where needed.",
 )
-SCALE = Interval(1e-100, 1e120, "both", "Give the standard deviation of the noise; change units where needed.")
+SCALE = Interval(
+    1e-100, 1e120, "both", "Give the size of the noise in the units of the column, and change these where needed."
+)
 POSITIVE = Interval(0.0, math.inf, "neither")
 NON_NEGATIVE = Interval(0.0, math.inf, "left")
 OPEN_UNIT = Interval(0.0, 1.0, "neither")

@@ -25,6 +25,7 @@ from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release
 from symdebias.release.matrices import released_matrix
+from symdebias.release.required import require_release
 from symdebias.release.stored import one_column, released_rows, save_blocks
 
 __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"]
@@ -162,7 +163,7 @@ def from_iterator(
     if release is not None and columns is not None:
         raise ValueError("release and columns are two ways to name the features. Give one of them.")
     if release is not None:
-        _require_release(release)
+        require_release(release)
     if release is not None and release.columns is None:
         raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
     if target is not None:
@@ -386,7 +387,7 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3000,), None)
     """
-    _require_release(release)
+    require_release(release)
     if release.columns is None:
         raise ValueError("the release does not name its columns yet. Use release.bind(names).")
     if target is not None:
@@ -419,12 +420,6 @@ def _is_empty(X: Any) -> bool:
         return number_of_rows(X) == 0
     # Sparse matrices and arrays of no dimension, which are refused where they are read, have no length.
     return X.shape[:1] == (0,) if hasattr(X, "shape") else len(X) == 0
-
-
-def _require_release(release: Any) -> None:
-    """Raise TypeError of what is no release."""
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
 
 
 def _parts(records: Any, names: Sequence[str]) -> Iterable[Any]:

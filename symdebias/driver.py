@@ -25,11 +25,13 @@ from symdebias.derivation import (
 )
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.release.groups import undoable
+from symdebias.release.required import require_release
 
 METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 
@@ -127,13 +129,8 @@ def debias(
     >>> surrogate.method, surrogate.certify(theta_radius=2.0).loss_bias < 1e-5
     ('surrogate', True)
     """
-    if not isinstance(loss, Loss):
-        remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
-        remedy = remedy or " Take one of symdebias.losses, such as symdebias.losses.logistic(), or declare one."
-        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
-    if not isinstance(release, Release):
-        remedy = "Wrap it: symdebias.Release(mechanism)" if isinstance(release, Mechanism) else "Pass noised.release"
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. {remedy}.")
+    require_loss(loss)
+    require_release(release)
     if method not in METHODS:
         raise ValueError(f"method={shown(method, 60)} is not known. Choose one of {', '.join(METHODS)}.")
     if method == "series" and order is None:

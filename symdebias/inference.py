@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import OPEN_UNIT
 from symdebias.exceptions import InferenceError
 
@@ -281,15 +281,21 @@ def wald_test(
     >>> print(wald_test(np.array([2.0, 0.0]), np.eye(2), [1.0, 0.0], bias=np.array([0.5, 0.5])))
     chi2(1) = 4, p = 0.073, bias up to a noncentrality of 0.25
     """
-    rows = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
-    if rows.ndim != 2 or rows.shape[1] != len(theta) or not np.all(np.isfinite(rows)):
+    rows = np.atleast_2d(real_array(restrictions, "restrictions"))
+    if rows.ndim != 2 or rows.shape[1] != len(theta):
         raise ValueError(
-            f"restrictions has the shape {np.shape(restrictions)}; it must be ({len(theta)},) or (k, {len(theta)}), "
-            "finite: one row for each restriction."
+            f"restrictions has the shape {np.shape(restrictions)}; it must be ({len(theta)},) or (k, {len(theta)}): "
+            "one row for each restriction."
         )
     if np.linalg.matrix_rank(rows) < len(rows):
         raise ValueError("the rows of restrictions are linearly dependent. Leave out those that follow from others.")
-    wanted = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(rows),))
+    wanted = real_array(np.atleast_1d(np.asarray(values)), "values")
+    if wanted.shape not in ((1,), (len(rows),)):
+        raise ValueError(
+            f"values has the shape {np.shape(values)}; it must be a number, or ({len(rows)},): one for each "
+            "restriction."
+        )
+    wanted = np.broadcast_to(wanted, (len(rows),))
     count = len(rows)
     if degrees_of_freedom is not None and degrees_of_freedom < count:
         raise InferenceError(

@@ -16,6 +16,7 @@ from symdebias._arrays import (
     check_same_index,
     features_array,
     is_table,
+    require_squares,
     weights_array,
 )
 from symdebias._rows import Rows, has_any_row, paired
@@ -136,9 +137,10 @@ class Records:
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
 
     def require_finite(self) -> None:
-        """Raise ValueError where columns that were not checked for it have NaN or infinity, naming the place."""
+        """Raise ValueError where columns have NaN or infinity, or values too large to be squared, naming the place."""
         if not isinstance(self.matrix, Rows):
             features_array(self.matrix)
+            require_squares(self.matrix, "X")
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""

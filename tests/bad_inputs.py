@@ -225,6 +225,34 @@ def options():
         for reason, value in values.items():
             call = functools.partial(sd.plan, LOGISTIC, population, **{**given, argument: value})
             yield "plan", f"{argument} {reason}", call, argument
+    asked = {"loss": LOGISTIC, "population": population}
+    for entry, call in {
+        "plan": lambda loss, population: sd.plan(loss, population, epsilon=1.0, n=1000),
+        "planning.expected_fit": lambda loss, population: sd.planning.expected_fit(loss, RELEASE, population, n=1000),
+        "planning.best_split": lambda loss, population: sd.planning.best_split(
+            loss, lambda _: RELEASE, population, epsilon=1.0, n=1000
+        ),
+    }.items():
+        for argument, values in (
+            ("loss", {"a name": "logistic", "a function": sd.losses.logistic}),
+            ("population", {"parameters": [0.5, -0.5], "None": None}),
+        ):
+            for reason, value in values.items():
+                given = {**asked, argument: value}
+                yield entry, f"{argument} {reason}", functools.partial(call, **given), f"{argument} must be"
+    yield (
+        "planning.expected_fit", "release a mechanism",
+        lambda: sd.planning.expected_fit(LOGISTIC, RELEASE.groups[0][1], population, n=1000), "release must be",
+    )  # fmt: skip
+    for reason, matrix in {"text": np.full((3, 2), SECRET), "NaN": [[NAN], [1.0]], "None": None}.items():
+        call = functools.partial(sd.planning.Population, matrix, [1.0, -1.0])
+        yield "planning.Population", f"X {reason}", call, "X"
+    for reason, options in {
+        "mean text": {"mean": SECRET, "covariance": [1.0]}, "covariance text": {"covariance": [SECRET]},
+        "theta of counts without end": {"theta": [60.0], "family": "count"},
+    }.items():  # fmt: skip
+        call = functools.partial(sd.planning.Population.guess, **{"theta": [0.5], **options})
+        yield "planning.Population.guess", reason, call, reason.split()[0]
     for reason, value in {"unknown": "clever", "a number": 3, "None": None}.items():
         yield "debias", f"method {reason}", functools.partial(sd.debias, LOGISTIC, RELEASE, method=value), "method"
     for reason, value in {"no loss": "logistic", "a function": sd.losses.logistic}.items():
@@ -279,7 +307,8 @@ MATRICES = {
     "three dimensions": X[:, :, None], "no rows": X[:0], "no columns": X[:, :0], "one row too few": X[:39],
     "a column too many": np.column_stack([X, X[:, 0]]), "None": None, "one number": PRIVATE, "a name": SECRET,
     "a dictionary": {"a": PRIVATE}, "ragged rows": [[PRIVATE], [PRIVATE, PRIVATE]],
-    "dates": np.full((40, 2), np.datetime64("2020")),
+    "dates": np.full((40, 2), np.datetime64("2020")), "numbers as objects": X.astype(object),
+    "a generator": (row for row in X),
     "two columns of one name": pd.DataFrame(X, columns=["x0", "x0"]),
     "a column whose name is no text": pd.DataFrame(X, columns=[0, 1]),
     "a table with a missing value": pd.DataFrame({"x0": X[:, 0], "x1": [None, *X[1:, 1]]}),
@@ -333,6 +362,18 @@ def records():
             "one too few": np.ones(39), "two columns": np.ones((40, 2)),
         }.items():  # fmt: skip
             yield entry, f"weights: {reason}", fitted(entry, sample_weight=weights), "sample_weight|weight"
+    large = X.copy()
+    large[3, 1] = 1e200
+    for entry in (*FITTED, "evaluate"):
+        yield entry, "X: no square", ENTRIES[entry](X=large), "row 3|record 3"
+    numbers = sd.Release(RELEASE.groups[0][1])
+    beside = functools.partial(sd.debias, sd.losses.least_squares(), numbers)
+    yield (
+        "m_estimate",
+        "y: no square",
+        lambda: sd.m_estimate(beside(), X, large[:, 1]),
+        "y has a value in",
+    )
     strict = sd.Release(sd.LaplaceMechanism(1.0, radius=0.01), sd.RandomizedResponse(1.0))
     yield (
         "Release.privatize", "X: outside the ball with outside='refuse'",

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.assessment.variance import evaluated, single
+from symdebias.assessment.kernel_bias import single
+from symdebias.assessment.variance import evaluated
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.score.configurations import Configurations

@@ -87,7 +87,7 @@ def released_records(
         for column in columns:
             if active is not None and not active[column]:
                 continue
-            one = quadrature.rule(noise if noise.covariance is None else _unit(noise), 1, nodes, far=far)
+            one = quadrature.rule(single(noise), 1, nodes, far=far)
             if scales is not None and noise.is_gaussian:
                 one = Rule(one.points * (scales[column] / math.sqrt(noise.variance)), one.weights)
             parts.append(one)
@@ -117,7 +117,10 @@ def group_at(release: Release, columns: int, start: int) -> SphericalGroup:
     return next(group for group in design.spherical if design.linear[group.columns[0]].column == start)
 
 
-def _unit(noise: AdditiveNoise) -> AdditiveNoise:
+def single(noise: AdditiveNoise | SphericalNoise) -> AdditiveNoise | SphericalNoise:
+    """Return the noise of one column of several."""
+    if isinstance(noise, SphericalNoise) or noise.covariance is None:
+        return noise
     return AdditiveNoise(noise.variance, noise.characteristic_function)
 
 

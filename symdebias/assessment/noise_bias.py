@@ -20,9 +20,11 @@ from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.release.design import Categorical, ColumnDesign, SphericalGroup
+from symdebias.release.required import require_release
 from symdebias.transforms import affine_in_target, heat, quadrature
 
 _MOST_NODES = 300_000
@@ -131,10 +133,8 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
     >>> [part.round(6).item() for part in parts([1.0, 1.0], [[0.5, 0.0]], [1.0])]
     [0.0, 0.17227, 0.0]
     """
-    if not isinstance(loss, Loss):
-        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+    require_loss(loss)
+    require_release(release)
     if release.clips_target or release.coupling is not None:
         _ = release.target_noise  # says why
     loss = on_labels(loss, release)

@@ -109,6 +109,20 @@ class ScoreFunctions:
     corrected_slope: Callable[[FloatArray, FloatArray, float], FloatArray]
     corrected_curvature: Callable[[FloatArray, FloatArray, float], FloatArray]
 
+    def include_scales(
+        self, worst: Biases, scores: FloatArray, s: float, outcomes: Sequence[float], record_radius: float, norm: float
+    ) -> None:
+        """Raise what biases are relative to by the corrected loss at scores, shape (n, 1), with noise variance s.
+
+        `outcomes` are the targets that are seen; a record has a norm up to `record_radius`, and its noise moves the
+        gradient by up to `norm` times the curvature.
+        """
+        parts = (self.corrected, self.corrected_slope, self.corrected_curvature)
+        for outcome in outcomes:
+            at = np.full((1, 1), outcome)
+            value, slope, curvature = (largest(np.abs(part(scores, at, s))) for part in parts)
+            worst.include(loss_scale=value, gradient_scale=record_radius * slope + norm * curvature)
+
 
 def score_functions(correction: Correction) -> ScoreFunctions:
     """Return the declared loss and the corrected one as numbers, for one score under normal noise."""
@@ -173,12 +187,7 @@ def score_biases(
             slope_bias = np.abs(mean[1] - functions.slope(scores[:, 0], target))
             gradient_bias = record_radius * slope_bias + norm * np.abs(mean[2] - mean[3])
             worst.include(loss_bias=largest(loss_bias), gradient_bias=largest(gradient_bias))
-        for outcome in target_noise.seen:
-            at = np.full((1, 1), outcome)
-            value = np.abs(functions.corrected(scores, at, s)).max()
-            slope = np.abs(functions.corrected_slope(scores, at, s)).max()
-            curvature = np.abs(functions.corrected_curvature(scores, at, s)).max()
-            worst.include(loss_scale=float(value), gradient_scale=float(record_radius * slope + norm * curvature))
+        functions.include_scales(worst, scores, s, target_noise.seen, record_radius, norm)
     return worst
 
 
@@ -339,16 +348,8 @@ class _ScoreScene:
         for mean in means.values():
             worst.include(quadrature_error=largest(mean[4]))
         if target is None:
-            self._scales(scores, s, norm, worst)
+            functions.include_scales(worst, scores[:, None], s, noise.seen, self.record_radius, norm)
         return found
-
-    def _scales(self, scores: FloatArray, s: float, norm: float, worst: Biases) -> None:
-        functions = self.functions
-        for outcome in self.target_noise.seen:
-            at = np.full((1, 1), outcome)
-            parts = (functions.corrected, functions.corrected_slope, functions.corrected_curvature)
-            value, slope, curvature = (largest(np.abs(part(scores[:, None], at, s))) for part in parts)
-            worst.include(loss_scale=value, gradient_scale=self.record_radius * slope + norm * curvature)
 
     def climb(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import shown
+from symdebias._domains import is_integer, shown
 from symdebias.assessment.score_bias import default_targets
 from symdebias.codegen.numeric import numeric
 from symdebias.derivation import SurrogateParts
@@ -154,10 +154,10 @@ def tradeoff(
     scene = _Scene(parts, declared, release, radius, numbers.score_variance, records)
     choices: list[Choice] = []
     for order in orders:
-        if isinstance(order, bool) or not isinstance(order, int) or order < 0:
+        if not is_integer(order) or order < 0:
             raise ValueError(f"orders has {shown(order, 60)}, which is no order of a series. Orders are 0, 1, 2, ...")
         try:
-            choices.append(scene.series(order))
+            choices.append(scene.series(int(order)))
         except NoExactCorrectionError:
             continue
     designed = functools.partial(parts.design, radius=radius, score_variance=score_variance)

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.assessment.kernel_bias import NODES, encoded, released_records, shares_target
+from symdebias.assessment.kernel_bias import NODES, encoded, released_records, shares_target, single
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.codegen import stable
@@ -20,7 +20,7 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
-from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import heat, quadrature
 from symdebias.zonal import ZonalNoise
@@ -250,13 +250,6 @@ def _size_of(release: Release, columns: int, nodes: int) -> int:
     elif isinstance(target, AdditiveNoise):
         size *= len(quadrature.one_dimensional(target, nodes)[1])
     return size
-
-
-def single(noise: AdditiveNoise | SphericalNoise) -> AdditiveNoise | SphericalNoise:
-    """Return the noise of one column of several."""
-    if isinstance(noise, SphericalNoise) or noise.covariance is None:
-        return noise
-    return AdditiveNoise(noise.variance, noise.characteristic_function)
 
 
 def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -> FloatArray:

@@ -20,6 +20,7 @@ from symdebias.bounds.boxes import Box, upper_bound
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.noise import exactly
 
 EXPANSIONS = ("exact", "taylor")
@@ -313,9 +314,7 @@ def as_quadratic(loss: Loss, *, expansion: str = "exact") -> QuadraticLoss:
     >>> expanded.q, expanded.p, expanded.name
     ((1/2,), (y/2,), 'logistic, expanded to second order at 0')
     """
-    if not isinstance(loss, Loss):
-        remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
-        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
+    require_loss(loss)
     if expansion not in EXPANSIONS:
         raise ValueError(f"expansion={shown(expansion, 60)} is not known. Choose one of {', '.join(EXPANSIONS)}.")
     return _as_quadratic(loss, expansion)

@@ -18,6 +18,7 @@ from symdebias.bounds.exponential_forms import exponential_forms
 from symdebias.bounds.suprema import Piece, grows, supremum
 from symdebias.bounds.tight import tight_derivative
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.noise import exactly
 
 _DIGITS = 60
@@ -182,8 +183,7 @@ def _curvature_range(loss: Loss, radius: float, bounds: tuple[float, float]) -> 
 def _checked(
     loss: Loss, score_radius: float | None, target_bounds: tuple[float, float] | None
 ) -> tuple[float, tuple[float, float]]:
-    if not isinstance(loss, Loss):
-        raise TypeError(f"bounds are those of a symdebias.Loss; got {type(loss).__name__}. Declare one.")
+    require_loss(loss)
     if not loss.scores:
         raise TypeError(
             "a free-form loss has no scores to bound. Declare it in scores, with symdebias.Loss(expression, score=...)."

@@ -25,6 +25,7 @@ from symdebias.mechanisms.ranges import Grid
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.release.groups import labels_of_target
+from symdebias.release.required import require_release
 from symdebias.zonal import ZonalNoise
 
 _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 0.001.")
@@ -227,8 +228,7 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
     >>> [probe.name for probe in sd.checks.check_records(release, np.clip(noised.X, 20, 60)).flagged]
     ['spread', 'clipped']
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"the first argument must be a Release; got {type(release).__name__}. Pass noised.release.")
+    require_release(release)
     rate = _RATE.check("false_alarm_rate", false_alarm_rate)
     apart, matrix, target = _columns_of(release, X, y)
     n = len(matrix)

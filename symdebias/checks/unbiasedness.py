@@ -15,6 +15,7 @@ from symdebias.checks.sampler import SamplerCheck, characteristic_values, check_
 from symdebias.driver import debias
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.mechanisms import Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
@@ -151,8 +152,7 @@ def check_unbiased(
     """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a symdebias Mechanism; got {type(mechanism).__name__}.")
-    if not isinstance(loss, Loss):
-        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
+    require_loss(loss)
     count = Integer(1000).check("samples", samples)
     rng = generator(random_state)
     noise = mechanism.noise

@@ -15,7 +15,6 @@ holds the sums over records from which ``assemble`` makes the mean gradient.
 import functools
 import inspect
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.parallel import over_chunks
-from symdebias.codegen.program import BLOCK, Piece, Program
+from symdebias.codegen.program import BLOCK, Piece, Program, indented
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
@@ -262,10 +261,10 @@ class Kernels:
         code = self.program.loss()
         text = f"""{code.helpers}
 def kernel(theta, X, y, noise, out):
-{_indent(code.before, 4)}
+{indented(code.before, 4)}
     for i in range(X.shape[0]):
         value = 0.0
-{_indent(code.inside, 8)}
+{indented(code.inside, 8)}
         out[i] = value
 """
         return text, code.functions, numba.void(*_data, _given_vector, _vector)
@@ -275,11 +274,11 @@ def kernel(theta, X, y, noise, out):
         weight = "*weights[i]" if weighted else ""
         text = f"""{code.helpers}
 def kernel(theta, X, y, weights, total, noise):
-{_indent(code.before, 4)}
+{indented(code.before, 4)}
     summed = 0.0
     for i in range(X.shape[0]):
         value = 0.0
-{_indent(code.inside, 8)}
+{indented(code.inside, 8)}
         summed += value{weight}
     return summed/total
 """
@@ -291,7 +290,7 @@ def kernel(theta, X, y, weights, total, noise):
         text = f"""{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
-{_indent(piece.text, 4)}
+{indented(piece.text, 4)}
 """
         return Piece(text, piece.functions)
 
@@ -316,7 +315,7 @@ accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kep
             if size == 1:
                 for n in range(stop - start):
                     i = start + n
-{_indent(row, 20)}
+{indented(row, 20)}
                     assemble(theta, noise, sums, total, gradient)
                     for j in range({parameters}):
                         out[i, j] = gradient[j]"""
@@ -334,7 +333,7 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tile
         end = (group + 1)*span if (group + 1)*span < X.shape[0] else X.shape[0]
         for start in range(group*span, end, {BLOCK}):
             stop = start + {BLOCK} if start + {BLOCK} < end else end
-{_indent(added, 12)}{each}{skip}
+{indented(added, 12)}{each}{skip}
         assemble(theta, noise, sums, total, gradient)
         for j in range({parameters}):
             out[group, j] = gradient[j]
@@ -355,7 +354,7 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tile
         arrays = (*piece.sums, ("slopes", (0, 0)), *piece.workspace)
         text = f"""{piece.helpers}
 def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
-{_indent(piece.text, 4)}
+{indented(piece.text, 4)}
 """
         work = (numba.types.Array(numba.float64, len(shape), "C") for _, shape in arrays)
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix, *work)
@@ -410,12 +409,12 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
            kept, smoothed, {tiles.ARGUMENTS}{more}):
-{_indent(tiles.BEGIN_DEALING, 4)}
+{indented(tiles.BEGIN_DEALING, 4)}
     filled = 0
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
         stop = min(start + batch_size, records)
-{_indent(guard, 8)}
+{indented(guard, 8)}
             report[0] = 2
             return step
         for j in range({self.program.number_of_sums}):
@@ -426,18 +425,18 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             part = min(stop - position, {BLOCK})
             if position < dealt:
                 part = min(part, dealt - position)
-{_indent(tiles.deal_lines(self.program, **how), 16)}
-{_indent(dealt, 16)}
+{indented(tiles.deal_lines(self.program, **how), 16)}
+{indented(dealt, 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
                 part = min(part, records - first)
-{_indent(rest, 16)}
-{_indent(both, 12)}
+{indented(rest, 16)}
+{indented(both, 12)}
             position += part
-{_indent(skip, 8)}
-{_indent(assemble, 8)}
-{_indent(step_lines(q, smoothed, scaled), 8)}
+{indented(skip, 8)}
+{indented(assemble, 8)}
+{indented(step_lines(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
         number, count = numba.float64, numba.int64
@@ -464,7 +463,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         text = f"""{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, norms, noise, rows, start, stop, clip, fine, sums):
-{_indent(piece.text, 4)}
+{indented(piece.text, 4)}
 
 
 def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain, divisor, penalty, radius, growth,
@@ -481,7 +480,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         begin = end
         for j in range({q}):
             gradient[j] = (sums[j]*grain + draws[step, j])/divisor
-{_indent(step_lines(q, smoothed), 8)}
+{indented(step_lines(q, smoothed), 8)}
     return step_sizes.shape[0]
 """
         number = numba.float64
@@ -542,10 +541,6 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             return [float(value) for value in out.ravel()]
 
         return probe
-
-
-def _indent(text: str, by: int) -> str:
-    return textwrap.indent(text, " " * by)
 
 
 def prelude(functions: frozenset[str]) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,11 @@ LOST = 2.3e-162
 def norm(names: Sequence[str]) -> str:
     """Return the text of a norm of numbers by their names, with what underflow may have lost added."""
     return f"(math.sqrt({' + '.join(f'{name}*{name}' for name in names)}) + {math.sqrt(len(names)) * LOST!r})"
+
+
+def indented(text: str, by: int) -> str:
+    """Return lines further to the right by so many blanks."""
+    return textwrap.indent(text, " " * by)
 
 
 def label_lookups(start: int, count: int) -> list[str]:

@@ -7,7 +7,6 @@ out, so that scores and sums of one replicate are vectorised over records withou
 
 import functools
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from symdebias.codegen import tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, Kernels, prelude
 from symdebias.codegen.parallel import over_parts
-from symdebias.codegen.program import BLOCK, Program
+from symdebias.codegen.program import BLOCK, Program, indented
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
@@ -153,7 +152,7 @@ def source(
     text = f"""{tiles.functions_text(program)}{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
-{_indent(piece.text, 4)}
+{indented(piece.text, 4)}
 
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 {is_within(program)}
@@ -161,7 +160,7 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
            own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}{more}):
-{_indent(tiles.BEGIN_DEALING, 4)}
+{indented(tiles.BEGIN_DEALING, 4)}
     for step in range(step_sizes.shape[1]):
         start = begin + step*batch_size
         stop = min(start + batch_size, records)
@@ -176,12 +175,12 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                 part = length - filled
                 if at < dealt:
                     part = min(part, dealt - at)
-{_indent(tiles.deal_lines(program, **how), 20)}
+{indented(tiles.deal_lines(program, **how), 20)}
                 else:
                     first = at + shift
                     first -= records if first >= records else 0
                     part = min(part, records - first)
-{_indent(tiles.rows_lines(program, **how), 20)}
+{indented(tiles.rows_lines(program, **how), 20)}
                 filled += part{add_weights}
             is_first = position == start
             position += length
@@ -189,7 +188,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             for r in range(theta.shape[0]):
                 if report[r, 0] != 0:
                     continue
-{_indent(put, 16)}
+{indented(put, 16)}
                 if is_first:
                     if not is_within(point, noise, limits):
                         report[r, 0] = 2
@@ -206,9 +205,9 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                     for j in range({sums}):
                         sums[r, j] = own_sums[j]
                     continue{skip}
-{_indent(f"assemble(point, noise, own_sums, total, {assemble}", 16)}
+{indented(f"assemble(point, noise, own_sums, total, {assemble}", 16)}
                 radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
-{_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 16)}
+{indented(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 16)}
                 before_these[r] = averaged
             if going == 0:
                 return
@@ -258,7 +257,3 @@ def _probe(program: Program, turned: bool, held: int | None) -> Callable[[Callab
         return [float(value) for value in (*thetas.ravel(), *averages.ravel())]
 
     return probe
-
-
-def _indent(text: str, by: int) -> str:
-    return textwrap.indent(text, " " * by)

@@ -4,9 +4,7 @@ Of the parameters one may be held at 1. A pass then moves the others, and puts t
 takes all of them.
 """
 
-import textwrap
-
-from symdebias.codegen.program import Program
+from symdebias.codegen.program import Program, indented
 from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
 
@@ -58,7 +56,7 @@ for j in range({q}):{turned}
 norm = math.sqrt(norm)
 limit = growth*(1.0 + math.sqrt(before))
 if not norm < (runaway if runaway < limit else limit):
-{_indent(stop, 4)}
+{indented(stop, 4)}
 if norm > radius:
     shrink = radius/norm
     for j in range({q}):
@@ -108,9 +106,5 @@ def function(head: str, body: str) -> str:
     return f"""
 @helper()
 def {head}:
-{_indent(body, 4)}
+{indented(body, 4)}
 """
-
-
-def _indent(text: str, by: int) -> str:
-    return textwrap.indent(text, " " * by)

@@ -4,14 +4,13 @@ Few columns stand one after another in a tile, so that loops over records go alo
 a pass will deal soon is asked for ahead, so that the processor fetches it while it computes.
 """
 
-import textwrap
 from typing import Any
 
 import numba
 import numpy as np
 
 from symdebias.codegen import vectors
-from symdebias.codegen.program import BLOCK, Program
+from symdebias.codegen.program import BLOCK, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
 
 # Up to here columns are written one after another for a single pass: for more, turning rows into columns costs more
@@ -81,15 +80,15 @@ coming -= records if coming >= records else 0
 for line in range((coming*{p} + behind) & -8, (coming + rounds)*{p}, 8):
     prefetch(X, line)
 if later == 0 or coming & 7 < rounds:
-{_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
+{indented(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
     single = f"""row = order[np.uint64(first_run + run + n)]*run_length + card + shift
 for i in range(rounds):
     row -= records if row >= records else 0
-{_indent(_copy(p, weighted, is_by_columns, "place + i*count + n"), 4)}
+{indented(_copy(p, weighted, is_by_columns, "place + i*count + n"), 4)}
     row += 1"""
     taken = f"""for n in range(width):
-{_indent(single, 4)}
-{_indent(ask, 4)}"""
+{indented(single, 4)}
+{indented(ask, 4)}"""
     if is_by_columns:
         taken = f"""for eight in range(0, width, 8):
     at, end = first_run + run + eight, min(eight + 8, width)
@@ -100,14 +99,14 @@ for i in range(rounds):
             for k in range(8):
                 eight_rows[k] -= records if eight_rows[k] >= records else 0
             to = place + i*count + eight
-{_indent(_turn(weighted), 12)}
+{indented(_turn(weighted), 12)}
             for k in range(8):
                 eight_rows[k] += 1
     else:
         for n in range(eight, end):
-{_indent(single, 12)}
+{indented(single, 12)}
     for n in range(eight, end):
-{_indent(ask, 8)}"""
+{indented(ask, 8)}"""
     return f"""last = filled + part
 place = filled
 while place < last:
@@ -122,7 +121,7 @@ while place < last:
         if first_run + runs + run + width <= order.shape[0]:
             follower += runs
     behind = 0 if later == 0 else 7
-{_indent(taken, 4)}
+{indented(taken, 4)}
     place += rounds*width
     run += width
     if run == count:
@@ -141,19 +140,19 @@ def rows_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     if not is_by_columns:
         return f"""for n in range(part):
     row = first + n
-{_indent(copy, 4)}"""
+{indented(copy, 4)}"""
     return f"""turned = part//8*8
 for n in range(0, turned, 8):
     row = first + n
     to = filled + n
     for k in range(8):
         eight_rows[k] = row + k
-{_indent(_turn(weighted), 4)}
+{indented(_turn(weighted), 4)}
     for line in range({p}):
         prefetch(X, (row + {_ROWS_AHEAD_IN_ORDER})*{p} + 8*line)
 for n in range(turned, part):
     row = first + n
-{_indent(copy, 4)}"""
+{indented(copy, 4)}"""
 
 
 def _turn(weighted: bool) -> str:
@@ -171,7 +170,3 @@ def _copy(columns: int, weighted: bool, is_by_columns: bool, place: str) -> str:
 for j in range({columns}):
     {entry} = X[taken, j]
 tile_targets[to] = y[taken]{weight}"""
-
-
-def _indent(text: str, by: int) -> str:
-    return textwrap.indent(text, " " * by)

@@ -15,9 +15,11 @@ from symdebias.bounds.intervals import Range, natural_range
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.mechanisms.gaussian import gaussian_noise
 from symdebias.noise import AdditiveNoise
 from symdebias.release import Release
+from symdebias.release.required import require_release
 from symdebias.transforms.fractions import fraction_sum
 
 # Where a sum is farther off than this share of the slope of the fraction, nothing is gained by it.
@@ -175,8 +177,8 @@ def surrogate_of_fractions(
     >>> bool(np.abs(near.bias([3.0, 2.0], [[0.5], [4.0]], [1.0, 2.0])).max() < 1e-3)
     True
     """
-    if not isinstance(loss, Loss) or not isinstance(release, Release):
-        raise TypeError("the first two arguments must be a symdebias.Loss and a symdebias.Release. Pass these.")
+    require_loss(loss)
+    require_release(release)
     if loss.scores:
         raise ValueError(
             f"{loss.expression} is a loss of scores. Declare the loss in its features, by Loss.of_features."

@@ -96,7 +96,7 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
         There is none, or none was found; the message says why.
     """
     build = Build(problem.labelled.expression)
-    rate = _growth(problem, build)
+    _state_growth(problem, build)
     _undo_normal_noise(problem, build, inverse)
     for noise in problem.spherical:
         _undo_spherical_noise(problem, build, noise)
@@ -109,7 +109,7 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
             undo_by_factors(problem, build, terms)
         else:
             build.expression = stable.rewrite(build.expression)
-            _operators(problem, build, rate)
+            _operators(problem, build)
     if not (problem.gaussian or problem.labelled.target_variance is not None or others or problem.spherical):
         build.expression = stable.rewrite(build.expression)
     if levels and not build.configurations:
@@ -241,12 +241,12 @@ def _of_residual(problem: ScoreProblem, expression: sp.Expr) -> tuple[sp.Symbol,
 # ---- growth ----------------------------------------------------------------------------------------------
 
 
-def _growth(problem: ScoreProblem, build: Build) -> float:
-    """State that noise with exponential tails has the moments that the loss needs, and return its growth rate."""
+def _state_growth(problem: ScoreProblem, build: Build) -> None:
+    """State where noise with exponential tails has the moments that the loss needs: by the rate at which it grows."""
     rates = [part.own_noise.tail_rate for part in problem.others if part.own_noise is not None]
     rates += [noise.group.noise.tail_rate for noise in problem.spherical]
     if min(rates, default=math.inf) == math.inf:
-        return 0.0
+        return
     rate = growth_rate(_budget.expand(build.expression), problem.scores)
     require_moment(rate, str(build.expression))
     if not rate.is_number:
@@ -258,7 +258,6 @@ def _growth(problem: ScoreProblem, build: Build) -> float:
         build.rate = float(rate)
         build.conditions.append(sp.Lt(problem.symbols.reach, 1 / rate))
         build.variance_conditions.append(sp.Lt(problem.symbols.reach, 1 / (2 * rate)))
-    return float(rate)
 
 
 # ---- products over columns -------------------------------------------------------------------------------
@@ -359,7 +358,7 @@ def _families(
 # ---- operators and configurations ------------------------------------------------------------------------
 
 
-def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
+def _operators(problem: ScoreProblem, build: Build) -> None:
     """Undo noise column by column for a loss of any form: differential operators and weighted shifts."""
     scores = problem.scores
     expanded = _budget.expand(stable.multiplied_out(build.expression))

@@ -447,7 +447,7 @@ def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) ->
     h = free_symbol("h", parts.labelled.expression)
     build = Build(parts.labelled.expression, exact=False)
     build.frequency = np.nan
-    sums, coefficients = _sums(parts, h, waves)
+    sums, coefficients = _sums(parts, waves)
     build.coefficients = (h, *coefficients)
     build.constants["coefficients"] = np.full(1 + len(coefficients), np.nan)
     orders = [power for one in sums for _, power, *_ in one]
@@ -506,7 +506,7 @@ def _target_factor(terms: ExponentialSum, noise: AdditiveNoise) -> Factor:
 
 
 def _sums(
-    parts: SurrogateParts, h: sp.Symbol, waves: int
+    parts: SurrogateParts, waves: int
 ) -> tuple[list[list[tuple[sp.Expr, int, int, int, sp.Expr]]], list[sp.Symbol]]:
     """Return the terms of each part as `ExponentialSum` has them, with their coefficients as symbols."""
     sums, symbols = [], []

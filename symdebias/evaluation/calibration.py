@@ -327,7 +327,7 @@ class _Calibration(Metric):
 
 
 def _target(records: Records, of_labels: bool) -> FloatArray:
-    return np.asarray((records.signs_of_labels() + 1) / 2 if of_labels else records.unbiased_target())
+    return np.asarray(records.positives() if of_labels else records.unbiased_target())
 
 
 def _moments(part: Records, *, theta: FloatArray, middle: float) -> FloatArray:

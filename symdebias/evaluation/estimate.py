@@ -17,7 +17,7 @@ from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
-from symdebias.exceptions import InferenceError
+from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
@@ -177,7 +177,8 @@ def evaluate(
         side of their label, ``"precision"``, ``"recall"`` and ``"f1"`` are the rates of scores above `threshold`,
         and ``"roc_auc"`` is the area under the ROC curve; a score at the threshold counts half. Of numbers:
         ``"squared_error"`` is the mean of (y - u)^2, ``"r2"`` is 1 less its share of the variance of y, and
-        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is.
+        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is. A Fit whose loss predicts by another link
+        than a metric takes scores for is refused.
     release : Release, optional
         How the records were noised; that of a Fit by default. ``Release()`` says that they are true.
     sample_weight : array of shape (n,), optional
@@ -211,7 +212,7 @@ def evaluate(
     NoExactCorrectionError, InfiniteVarianceError
         The metric has no correction under this noise, or none of finite variance at these parameters.
     DivergenceError
-        A record's corrected metric is not finite.
+        A record's corrected metric is not finite, or its bias is no number.
     InferenceError
         What the metric is a share of (positives, predicted positives, the variance of the target) is not told apart
         from 0.
@@ -335,11 +336,22 @@ def corrected_metric(
 
 
 def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
-    """Return the estimate of a metric at theta, by passes over all records."""
+    """Return the estimate of a metric at theta, by passes over all records.
+
+    Raises
+    ------
+    DivergenceError
+        A number of a record is not finite, or the bias is no number.
+    """
     found = metric.judged(theta)
     clusters = found.sums.count_of_clusters
     freedom = metric.degrees_of_freedom(theta, found)
     bias = metric.bias(theta, found.sums)
+    if math.isnan(bias[0]):
+        raise DivergenceError(
+            f"the bias of the corrected {metric.name} is not a number at these parameters: scores are too large. Use "
+            "smaller parameters, or a metric that is exact under this noise."
+        )
     records = found.sums.records
     return Estimate(found.value, found.error, *bias, records, metric.name, metric.method, clusters, freedom)
 

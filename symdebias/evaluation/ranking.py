@@ -266,7 +266,7 @@ class AreaUnderCurve(Metric):
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""
-        positives = (1 + part.signs_of_labels()) / 2
+        positives = part.positives()
         return replace(self, records=part, positives=positives, pairs=self.pairs.on(part))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
@@ -389,7 +389,7 @@ def _together(*parts: Pairs, pairs: PairSigns) -> Pairs:
 
 
 def _labels(part: Records, *, judge: AreaUnderCurve) -> Sums:
-    positives = judge.positives if part is judge.records else (1 + part.signs_of_labels()) / 2
+    positives = judge.positives if part is judge.records else part.positives()
     return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights)
 
 
@@ -401,7 +401,7 @@ def area_under_curve(
     require_labels_apart(name, records)
     signs = signs_of(name, records, thetas, radius=radius)
     pairs = pair_signs(signs, radius=radius)
-    positives = (1 + records.signs_of_labels()) / 2
+    positives = records.positives()
     return AreaUnderCurve(name, signs.method, records, positives, pairs, label_model)
 
 

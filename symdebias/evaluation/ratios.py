@@ -133,7 +133,7 @@ class Rate(Metric):
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""
         return replace(
-            self, records=part, positives=(1 + part.signs_of_labels()) / 2, signs=self.signs.on(part)
+            self, records=part, positives=part.positives(), signs=self.signs.on(part)
         )  # fmt: skip
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
@@ -215,7 +215,7 @@ def rate(
     """Return precision, recall or F1, corrected for all thetas; other arguments as for `evaluate`."""
     require_labels_apart(name, records)
     signs = signs_of(name, records, thetas, radius=radius, thresholds=[threshold])
-    positives = (1 + records.signs_of_labels()) / 2
+    positives = records.positives()
     return Rate(name, signs.method, records, positives, signs, threshold, label_model)
 
 

@@ -5,7 +5,7 @@ What is asked of all records is asked part by part, so that they need not be in 
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from symdebias._arrays import (
     label_array,
     parameter_array,
     places_among,
+    require_squares,
     take_rows,
     weights_array,
 )
@@ -33,6 +34,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.known_term import with_known_term
 from symdebias.release.matrices import released_matrix
+from symdebias.release.required import require_release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.offsets import as_offset
 
@@ -42,8 +44,16 @@ _ROUNDING = 1e-9
 MANY_DECIDE = 50.0
 # A record with more than this share of the weights is looked at as if it were left out.
 _MUCH_WEIGHT = 0.05
-# Links whose scores are no predictions of a mean.
-_OTHER_LINKS = ("logistic", "exponential")
+# What metrics take scores for, and the links of fits for which they are that; None is that of losses whose scores
+# predict neither a mean nor a probability by a link that is known, and may be taken for a number as they are.
+_NUMBERS = "scores that are predictions of a number", ("identity", None)
+_PREDICTIONS: Mapping[str, tuple[str, tuple[str | None, ...]]] = {
+    "brier": ("logistic probabilities", ("logistic",)),
+    "log_loss": ("logistic probabilities", ("logistic",)),
+    "poisson": ("a mean exp(u)", ("exponential",)),
+    "r2": _NUMBERS,
+    "squared_error": _NUMBERS,
+}
 # Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
 SAMPLED, ROWS = 2**17, 2**16
 
@@ -125,6 +135,8 @@ class Records:
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
         if target is None:
             target = release.released_target(y, rows=rows)
+        require_squares(matrix, "X")
+        require_squares(target, "y")
         codes = None if clusters is None else cluster_codes(clusters, rows=rows)
         labels = model.corrected.declared.target_values if isinstance(model, Fit) else None
         if target_values is not None:
@@ -247,16 +259,8 @@ class Records:
                 f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
                 "score. Evaluate a Loss of all scores, such as the one that was fitted."
             )
-        if isinstance(model, Fit) and isinstance(loss, str) and loss == "r2" and link_of(model) in _OTHER_LINKS:
-            raise ValueError(
-                "r2 is that of a score that predicts the mean of a number, and the loss of this fit predicts by the "
-                f"link {link_of(model)}. Evaluate the loss that was fitted, or a metric that its target has."
-            )
-        if isinstance(model, Fit) and isinstance(loss, str) and loss == "brier" and link_of(model) != "logistic":
-            raise ValueError(
-                "the Brier score is that of logistic probabilities, and the loss of this fit predicts none, or others. "
-                "Pass the squared error of its probabilities as a Loss, or evaluate accuracy or roc_auc."
-            )
+        if isinstance(model, Fit) and isinstance(loss, str):
+            _require_link(model, loss)
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1
         if scores == 0:
@@ -345,6 +349,10 @@ class Records:
         self.require_labels()
         return self.unbiased_target(lambda label: (2 * label - low - high) / (high - low))
 
+    def positives(self) -> FloatArray:
+        """Return unbiased estimates of 1 for the larger label and 0 for the other, shape (n,)."""
+        return (1 + self.signs_of_labels()) / 2
+
     def require_labels(self) -> None:
         """Raise ValueError where the true targets are not the two labels, as far as the released ones tell."""
         low, high = self.labels
@@ -396,6 +404,20 @@ class Records:
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])
 
 
+def _require_link(fit: Fit, metric: str) -> None:
+    """Raise ValueError where a metric by name takes scores for other predictions than the loss of a fit makes."""
+    if metric not in _PREDICTIONS:
+        return
+    said, fitting = _PREDICTIONS[metric]
+    link = link_of(fit)
+    if link not in fitting:
+        raise ValueError(
+            f"{metric} is that of {said}, and the loss of this fit predicts "
+            f"{'otherwise' if link is None else f'by the link {link}'}. Evaluate the loss that was fitted, as "
+            "metric=fit.corrected.declared, or a metric that its target has."
+        )
+
+
 def release_of(model: Any, release: Any) -> Release:
     """Return how records were noised: a Fit says it where it is not given.
 
@@ -411,9 +433,9 @@ def release_of(model: Any, release: Any) -> Release:
                 "release=symdebias.Release() for records that are true."
             )
         return model.corrected.release
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
-    return release
+    require_release(release)
+    found: Release = release
+    return found
 
 
 def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:

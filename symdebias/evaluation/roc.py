@@ -219,7 +219,7 @@ def _curve(
     records: Records, theta: FloatArray, levels: list[float], radius: float | None, label_model: str
 ) -> RocCurve:
     """Return the curve at some thresholds, falling, with the noise taken as known."""
-    positives = (1 + records.signs_of_labels()) / 2
+    positives = records.positives()
     signs = signs_of("the ROC curve", records, [theta], thresholds=levels, radius=radius)
     area = AreaUnderCurve("roc_auc", signs.method, records, positives, pair_signs(signs, radius=radius), label_model)
     estimate = estimate_at(area, theta)
@@ -266,7 +266,7 @@ class _Rates(Metric):
 
     def on(self, part: Records) -> Self:
         """Return the same of some other records."""
-        positives = (1 + part.signs_of_labels()) / 2
+        positives = part.positives()
         return replace(self, records=part, positives=positives, signs=self.signs.on(part))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
@@ -287,7 +287,4 @@ def _given(thresholds: Any) -> FloatArray:
             f"thresholds={thresholds!r:.60} is neither an integer, how many scores to take, nor a list of scores, at "
             "least one. Give one of them, such as thresholds=[0.0]."
         )
-    given = real_array(np.asarray(thresholds), "thresholds", check_finite=False)
-    if not np.all(np.isfinite(given)):
-        raise ValueError("thresholds has NaN or infinity. Give finite scores.")
-    return np.array(given)
+    return np.array(real_array(np.asarray(thresholds), "thresholds"))

@@ -10,7 +10,7 @@ from symdebias._domains import COUNT
 from symdebias._progress import progress_bar
 from symdebias.codegen import cache
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction, columns_to_show
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import surrogate
@@ -75,11 +75,7 @@ def compile_kernels(
     >>> done.kernels, done.compiled <= done.kernels
     (3, True)
     """
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(
-            f"compile_kernels takes what sd.debias returns, a CorrectedLoss; got {type(corrected).__name__}. "
-            "Write sd.compile_kernels(sd.debias(loss, release), columns=...)."
-        )
+    require_corrected(corrected)
     if isinstance(solvers, str) or not solvers or any(one not in SOLVERS for one in solvers):
         raise ValueError(f"solvers={solvers!r:.60} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
     widths = _widths(corrected, columns)

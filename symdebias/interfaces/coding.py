@@ -1,10 +1,42 @@
-"""Losses in the coding of the labels that a release has."""
+"""Losses of the catalogue by name, and losses in the coding of the labels that a release has."""
 
 from collections.abc import Sequence
 
+from symdebias import losses
+from symdebias._domains import shown
+from symdebias._losses import CATALOGUE, why_outside
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Release
+
+
+def loss_by_name(name: str, number_of_classes: int | None) -> Loss:
+    """Return a loss of the catalogue; of several scores for so many classes.
+
+    Raises
+    ------
+    ValueError
+        It has none of this name, or a name does not say all of it.
+    """
+    if name not in CATALOGUE:
+        raise ValueError(
+            why_outside(name)
+            or f"loss={shown(name, 60)} is not in the catalogue. Choose one of {', '.join(CATALOGUE)}, or pass a "
+            "symdebias.Loss."
+        )
+    needed, make = CATALOGUE[name].needs, getattr(losses, name)
+    if needed == "classes":
+        if number_of_classes is None:
+            raise ValueError(
+                f"{name} is a loss of labels, and the target has none. Choose another loss, or use a "
+                "DebiasedClassifier, which knows the labels of its records."
+            )
+        return make(number_of_classes)  # type: ignore[no-any-return]
+    if needed:
+        raise ValueError(
+            f"{name} needs a {needed}, which a name does not say. Pass symdebias.losses.{name}({needed}=...)."
+        )
+    return make()  # type: ignore[no-any-return]
 
 
 def labels_of(release: Release) -> tuple[float, ...] | None:

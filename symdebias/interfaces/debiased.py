@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _arrays, _optional, losses
+from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
-from symdebias._losses import why_outside
 from symdebias.driver import debias
+from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.release.matrices import bound_to
@@ -148,18 +148,7 @@ class Debiased(_base.BaseEstimator):
         """Return the declared loss, by name or as it is."""
         loss = self.loss
         if isinstance(loss, str):
-            if loss not in losses.__all__:
-                raise ValueError(
-                    why_outside(loss)
-                    or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
-                    "pass a symdebias.Loss."
-                )
-            if loss != "softmax":
-                made: Loss = getattr(losses, loss)()
-                return made
-            if number_of_classes is None:
-                raise ValueError('loss="softmax" is a loss of labels. Use a DebiasedClassifier.')
-            return losses.softmax(number_of_classes)
+            return loss_by_name(loss, number_of_classes)
         if not isinstance(loss, Loss):
             raise TypeError(f"loss must be the name of a loss or a symdebias.Loss; got {type(loss).__name__}.")
         if not loss.scores:

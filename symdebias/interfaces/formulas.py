@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _arrays, _optional, losses
+from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
-from symdebias._losses import why_outside
 from symdebias.driver import debias
-from symdebias.interfaces.coding import in_labels, labels_of
+from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
 from symdebias.mechanisms import Mechanism
@@ -25,6 +24,7 @@ from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Release
 from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
+from symdebias.release.required import require_release
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.offsets import as_offset
 
@@ -394,13 +394,8 @@ def fit(
     if solver not in _SOLVERS:
         raise ValueError(f"solver={shown(solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
     if isinstance(loss, str):
-        if loss not in losses.__all__:
-            raise ValueError(
-                why_outside(loss)
-                or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
-                "pass a Loss."
-            )
-        loss = getattr(losses, loss)()
+        labels = labels_of(release)
+        loss = loss_by_name(loss, None if labels is None else len(labels))
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
     made = Formula(formula, data, release)
@@ -445,8 +440,7 @@ def as_pairs(numbers: Any) -> list[tuple[str, float]]:
 
 def _noised_columns(release: Any) -> dict[str, Mechanism]:
     """Return the columns with noise, by name, of a release that a formula can be about."""
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. Pass noised.release.")
+    require_release(release)
     if release.coupling is not None:
         raise ValueError(
             f'target="{release.coupling.kind}" releases features and target in one vector for one kind of loss, and a '

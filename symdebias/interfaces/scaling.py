@@ -17,6 +17,7 @@ from symdebias.mechanisms.ranges import Grid
 from symdebias.mechanisms.rescaled import rescaled
 from symdebias.release import Release
 from symdebias.release.columns import in_order
+from symdebias.release.required import require_release
 
 __all__ = ["ReleaseScaler"]
 
@@ -191,8 +192,7 @@ def _scaled(release: Any) -> tuple[Release, FloatArray, FloatArray]:
     to w = (x - c)/s, so that (z - c)/s = (w - (m + d c - c)/s)/d: the new release has the centre (m + d c - c)/s and
     the scale d.
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. Pass noised.release.")
+    require_release(release)
     if release.columns is None:
         raise ValueError("the release has no names for its columns yet. Use noised.release, or release.bind(names).")
     if release.coupling is not None or release.categories:

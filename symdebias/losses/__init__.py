@@ -17,5 +17,8 @@ if not TYPE_CHECKING:  # for which every name would exist
 
     def __getattr__(name: str) -> object:
         """Say why a loss that is asked for is none of the catalogue."""
-        why = why_outside(name)
-        raise AttributeError(f"module 'symdebias.losses' has no attribute {name!r}{'. ' * bool(why)}{why}")
+        message = f"module 'symdebias.losses' has no attribute {name!r}"
+        if name.startswith("__"):
+            raise AttributeError(message)
+        remedy = why_outside(name) or f"Take one of {', '.join(__all__)}, or declare a symdebias.Loss."
+        raise AttributeError(f"{message}. {remedy}")

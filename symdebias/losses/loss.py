@@ -459,3 +459,13 @@ def _check_singularities(
                 "must be finite at every real score, and a noised score takes them all: bound denominators and "
                 "arguments of logarithms away from 0, as in 1/(1 + u**2) and log(1 + u**2)."
             )
+
+
+def require_loss(loss: Any) -> None:
+    """Raise TypeError where something else than a loss was given."""
+    if isinstance(loss, Loss):
+        return
+    remedy = "Take one of symdebias.losses, such as symdebias.losses.logistic(), or declare one."
+    if callable(loss) and hasattr(loss, "__name__"):
+        remedy = f"Call it: {loss.__name__}()."
+    raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}. {remedy}")

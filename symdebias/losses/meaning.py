@@ -34,7 +34,6 @@ class Meaning:
     # | u], at which the mean of F_u vanishes. Of a loss of the residual y - u it is u: what is u away from the target
     # has the least loss on average, a centre for the Huber loss and a quantile for the quantile loss.
     number: sp.Expr | None
-    is_mean: bool  # Whether that number is the mean.
     # {-1, 0, 1}: For two target values: 1 where the larger one has the lesser loss at positive scores and the smaller
     # one at negative scores, -1 the other way around, 0 where it is neither.
     sign: int
@@ -68,11 +67,11 @@ def meaning_of(loss: "Loss") -> Meaning:
     """
     values = loss.target_values or ()
     if not loss.scores:
-        return Meaning((), (), False, None, False, 0)
+        return Meaning((), (), False, None, 0)
     losses = tuple(loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)}) for value in values)
     mean = _mean(loss)
     number = loss.scores[0] if mean is None and _is_of_residual(loss) else mean
-    return Meaning(values, losses, _is_likelihood(loss, losses), number, mean is not None, _sign(loss, losses))
+    return Meaning(values, losses, _is_likelihood(loss, losses), number, _sign(loss, losses))
 
 
 def _is_likelihood(loss: "Loss", losses: tuple[sp.Expr, ...]) -> bool:

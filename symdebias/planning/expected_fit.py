@@ -19,9 +19,11 @@ from symdebias.driver import corrected_by, debias
 from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
 from symdebias.losses import Loss
-from symdebias.planning.population import Population
+from symdebias.losses.loss import require_loss
+from symdebias.planning.population import Population, require_population
 from symdebias.release import Release
 from symdebias.release.columns import standardised
+from symdebias.release.required import require_release
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.surrogate_design import (
     designed,
@@ -153,9 +155,10 @@ class Study:
         ------
         InferenceError
             The population has no best parameters.
-        ValueError
-            The release has a centre, a scale or categories that are indicators.
+        ValueError, TypeError
+            The release has a centre, a scale or categories that are indicators; or the loss is no loss.
         """
+        require_loss(loss)
         if release.center or release.scale:
             raise ValueError(
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
@@ -431,7 +434,17 @@ def expected_fit(
 
 
 def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
-    """Return a release without centre and scale, and the population centred and scaled as it would have been."""
+    """Return a release without centre and scale, and the population centred and scaled as it would have been.
+
+    Raises
+    ------
+    TypeError
+        One of them is something else.
+    ValueError
+        The columns of the population are not those that the release centres or scales.
+    """
+    require_release(release)
+    require_population(population)
     if not (release.center or release.scale) or release.categories:
         return release, population
     if release.columns is None or len(release.columns) != population.X.shape[1]:

@@ -188,6 +188,8 @@ def feasibility(
 def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     if isinstance(loss, Loss):
         return loss
+    if loss is not None and not isinstance(loss, str):
+        raise TypeError(f"loss must be a name or a symdebias.Loss; got {type(loss).__name__}. Pass one of the two.")
     name = schema.loss if loss is None else loss.replace("-", "_")
     if name not in _losses.BY_NAME:
         known = ", ".join(_losses.BY_NAME)

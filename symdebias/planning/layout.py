@@ -14,6 +14,7 @@ from symdebias._domains import POSITIVE, shown
 from symdebias.mechanisms import Mechanism, RandomizedResponse
 from symdebias.planning.population import Population
 from symdebias.release import Release
+from symdebias.release.allocation import largest_square
 from symdebias.release.columns import checked_names, standardised
 from symdebias.release.one_hot import OneHot
 
@@ -101,7 +102,7 @@ class Layout:
         sizes = [len(one.values) for one in labels.values()]
         middle = {name: 0.5 if len(one.values) == 2 else 1 / (len(one.values) - 1) for name, one in labels.items()}
         center = middle if fit_intercept else {}
-        squares = [_square(size, fit_intercept) for size in sizes]
+        squares = [largest_square(size, intercept=fit_intercept) for size in sizes]
         square, taxicab = own**2 + sum(squares), min(float(len(numbers)), own * longest)
         taxicab += sum(_absolute(size, fit_intercept) for size in sizes)
         vectors = population
@@ -166,13 +167,6 @@ def _of_numbers(values: Any, labels: Mapping[str, Any], argument: str) -> dict[s
             "Leave it out."
         )
     return found
-
-
-def _square(size: int, centred: bool) -> float:
-    """Return the largest squared norm of the indicators of so many categories."""
-    if size == 2:
-        return 0.25 if centred else 1.0
-    return 1 - 1 / (size - 1) if centred else 1.0
 
 
 def _absolute(size: int, centred: bool) -> float:

@@ -13,6 +13,7 @@ from symdebias._progress import progress_bar
 from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
@@ -23,7 +24,7 @@ from symdebias.mechanisms import (
 )
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
 from symdebias.planning.layout import Layout
-from symdebias.planning.population import Population
+from symdebias.planning.population import Population, require_population
 from symdebias.planning.split import parts_of, split_of
 from symdebias.release import Release
 from symdebias.release.coupling import KINDS
@@ -254,6 +255,8 @@ def plan(
     >>> plan.best.mechanism, plan.best.expected.release.guarantee.epsilon <= 4.0
     ('gaussian', True)
     """
+    require_loss(loss)
+    require_population(population)
     whole, chance = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
     if (n is None) == (standard_error is None):
         given = "both" if n is not None else "neither"

@@ -7,14 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from symdebias._arrays import FloatArray, parameter_vector
+from symdebias._arrays import FloatArray, parameter_vector, real_array
 from symdebias._domains import COUNT, POSITIVE, shown
 from symdebias._randomness import generator
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.solvers.moments import debiased_moments
 
 _FAMILIES = ("binary", "count", "normal")
+# The logarithm of the largest mean of counts.
+_LARGEST_RATE = 40.0
 # Numbers of a population that is drawn: a gigabyte.
 _MOST_NUMBERS = 125_000_000
 
@@ -35,13 +37,11 @@ class Population:
     y: FloatArray
 
     def __post_init__(self) -> None:
-        X, y = np.array(self.X, dtype=np.float64), np.array(self.y, dtype=np.float64)
+        X, y = (np.array(real_array(one, name)) for one, name in ((self.X, "X"), (self.y, "y")))
         if X.ndim != 2 or y.shape != X.shape[:1] or len(y) < 2:
             raise ValueError(
                 f"X has the shape {X.shape} and y {y.shape}; give (m, p) and (m,) with at least two records."
             )
-        if not (np.all(np.isfinite(X)) and np.all(np.isfinite(y))):
-            raise ValueError("the population has NaN or infinity. Leave such records out.")
         for name, array in (("X", X), ("y", y)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -108,6 +108,11 @@ class Population:
         if family == "binary":
             y = np.where(rng.random(count) < expit(u), 1.0, -1.0)
         elif family == "count":
+            if u.max() > _LARGEST_RATE:
+                raise ValueError(
+                    f"theta guesses counts whose mean is e^{u.max():.3g}, more than can be drawn. Guess smaller "
+                    "parameters."
+                )
             y = rng.poisson(np.exp(u)).astype(np.float64)
         else:
             y = u + residual * rng.normal(size=count)
@@ -145,6 +150,7 @@ class Population:
             The noise hides the variation of the features, there are columns of categories, or the pilot is a margin
             release, which hides their mean.
         """
+        require_corrected(corrected)
         coupling = corrected.release.coupling
         if coupling is not None and coupling.kind == "margin":
             raise NoExactCorrectionError(
@@ -169,14 +175,14 @@ class Population:
 
 
 def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Generator) -> FloatArray:
-    centre = np.zeros(p) if mean is None else np.asarray(mean, dtype=np.float64)
-    if centre.shape != (p,) or not np.all(np.isfinite(centre)):
-        raise ValueError(f"mean has the shape {centre.shape}; it must be ({p},), finite: one number per feature.")
+    centre = np.zeros(p) if mean is None else real_array(mean, "mean")
+    if centre.shape != (p,):
+        raise ValueError(f"mean has the shape {centre.shape}; it must be ({p},): one number per feature.")
     if covariance is None:
         if centre.any():
             raise ValueError("mean= without covariance= has no spread to go with. Give both, or neither.")
         return rng.uniform(-1, 1, (count, p))
-    matrix = np.asarray(covariance, dtype=np.float64)
+    matrix = real_array(covariance, "covariance")
     matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
     if matrix.shape != (p, p) or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix).min() < -1e-9:
         raise ValueError(f"covariance must be a symmetric matrix of shape ({p}, {p}) without negative variances.")
@@ -190,3 +196,12 @@ def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Gen
                 "the release, in which the population is written."
             )
     return kept[:count]
+
+
+def require_population(population: Any) -> None:
+    """Raise TypeError where something else than a population was given."""
+    if not isinstance(population, Population):
+        raise TypeError(
+            f"population must be a Population; got {type(population).__name__}. Pass "
+            "symdebias.planning.Population.guess(theta), or Population(X, y) of records that are known."
+        )

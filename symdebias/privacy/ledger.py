@@ -130,11 +130,11 @@ class _State:
         for columns, total in ((None, self.total), *self.limits):
             # Exact composition is never more than the sum, and takes longer.
             by_sum = self.spent(columns, also, "basic")
-            if by_sum is None or _keeps(by_sum, total):
+            if by_sum is None or keeps(by_sum, total):
                 continue
             after = self.spent(columns, also)
             assert after is not None
-            if _keeps(after, total):
+            if keeps(after, total):
                 continue
             before = self.spent(columns)
             whose = repr(self.population) if columns is None else f"the columns {', '.join(columns)}"
@@ -528,7 +528,8 @@ def _entry(line: Line) -> LedgerEntry:
     return LedgerEntry(number=line.number, time=line.time, digest=line.digest, **line.entries)
 
 
-def _keeps(spent: Guarantee, total: Guarantee) -> bool:
+def keeps(spent: Guarantee, total: Guarantee) -> bool:
+    """Whether a budget is within a total, up to rounding."""
     return spent.epsilon <= total.epsilon * (1 + _SLACK) and spent.delta <= total.delta * (1 + _SLACK)
 
 

@@ -20,7 +20,7 @@ from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceE
 from symdebias.inference import sandwich
 from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.held import frame_of
-from symdebias.solvers.metric import definite, inverse_root
+from symdebias.solvers.metric import definite, inverse_root, units_of
 from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
 from symdebias.transforms.surrogate import affordable_frequency
 
@@ -454,8 +454,7 @@ class _Look:
     @property
     def units(self) -> FloatArray:
         """By how much each parameter changes the score by about 1."""
-        diagonal = np.diag(self.metric)
-        return np.asarray(1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
+        return units_of(self.metric)
 
     @property
     def step(self) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_codes
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes, require_squares
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
@@ -32,7 +32,7 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
-from symdebias.solvers.metric import of_curvatures, positive, undecided
+from symdebias.solvers.metric import of_curvatures, positive, undecided, units_of
 from symdebias.solvers.moments import pays_to_compile, released_moments
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
@@ -284,6 +284,8 @@ def estimated(
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):
         checked.require_finite()
+    if not isinstance(checked.target, Rows):
+        require_squares(checked.target, "y")
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
@@ -427,8 +429,7 @@ class _Search:
     @property
     def units(self) -> FloatArray:
         """By how much each parameter changes the score by about 1."""
-        squares = np.diag(self.metric)
-        return np.asarray(1 / np.sqrt(np.where(squares > 0, squares, 1.0)))
+        return units_of(self.metric)
 
     @property
     def is_free_form(self) -> bool:

@@ -26,6 +26,12 @@ def definite(metric: FloatArray) -> FloatArray:
     return np.asarray(metric + _ROUNDING * np.diag(np.where(diagonal > 0, diagonal, 1.0)))
 
 
+def units_of(metric: FloatArray) -> FloatArray:
+    """Return by how much each parameter changes the score by about 1; 1 where nothing moves the parameter."""
+    squares = np.diag(metric)
+    return np.asarray(1 / np.sqrt(np.where(squares > 0, squares, 1.0)))
+
+
 def inverse_root(metric: FloatArray) -> FloatArray:
     """Return R with R R' the inverse of a positive semidefinite matrix, on the directions that it has."""
     units = np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))

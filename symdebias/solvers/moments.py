@@ -293,6 +293,8 @@ def _products(part: Records) -> tuple[FloatArray]:
 
     def products(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
-        return np.asarray(estimated.T @ estimated)
+        # What overflows is told by who asks.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(estimated.T @ estimated)
 
     return (sum(over_chunks(len(matrix), products), np.zeros(())),)

@@ -384,8 +384,32 @@ def test_a_brier_score_is_that_of_logistic_probabilities():
         fits[name] = sd.Fit(THETA, corrected, "by hand", history)
     assert evaluate(fits["logistic"], X, 2 * y - 1, metric="brier").value == pytest.approx(wanted)
     for name in ("probit", "squared_hinge"):
-        with pytest.raises(ValueError, match="predicts none, or others"):
-            evaluate(fits[name], X, 2 * y - 1, metric="brier")
+        for metric in ("brier", "log_loss"):
+            with pytest.raises(ValueError, match=f"{metric} is that of logistic probabilities.*predicts otherwise. Ev"):
+                evaluate(fits[name], X, 2 * y - 1, metric=metric)
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric", "link"),
+    [
+        ("poisson", "squared_error", "exponential"),
+        ("poisson", "r2", "exponential"),
+        ("least_squares", "poisson", "ident"),
+    ],
+)
+def test_a_score_is_not_taken_for_another_prediction_than_that_of_the_fit(loss, metric, link):
+    """The mean of (y - u)^2 is not the error of a fit that predicts exp(u)."""
+    X, y = records(n=60, labels=(0, 1))
+    corrected = sd.debias(getattr(sd.losses, loss)(), TRUE)
+    history = sd.solvers.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+    fit = sd.Fit(THETA, corrected, "by hand", history)
+    with pytest.raises(
+        ValueError, match=f"{metric} is that of .*, and the loss of this fit predicts by the link {link}"
+    ):
+        evaluate(fit, X, y, metric=metric)
+    u = X @ THETA[:2] + THETA[2]
+    wanted = np.mean((y - u) ** 2 / 2 if loss == "least_squares" else np.exp(u) - y * u)
+    assert evaluate(fit, X, y, metric=fit.corrected.declared).value == pytest.approx(wanted, rel=1e-12)
 
 
 def test_a_fit_of_several_classes_has_no_metric_by_name():
@@ -489,3 +513,14 @@ def test_bad_input_is_refused(name):
     arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
     with pytest.raises(error, match=message):
         function(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+def test_a_bias_that_is_no_number_is_refused():
+    """Scores of 1e100 have signs, and no sum of waves that reaches so far."""
+    release = sd.Release({"x": sd.LaplaceMechanism(4.0, bounds=(-1, 1))}, sd.RandomizedResponse(2.0))
+    X = 1e100 * np.random.default_rng(0).normal(size=(40, 1))
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(DivergenceError, match="bias of the corrected accuracy is not a numb"),
+    ):
+        evaluate([1.0], X, np.tile([1.0, -1.0], 20), metric="accuracy", release=release)

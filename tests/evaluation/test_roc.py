@@ -98,7 +98,7 @@ BAD = {
     "none": ({"thresholds": []}, TypeError, "nor a list of scores"),
     "zero": ({"thresholds": 0}, ValueError, "thresholds=0 is too small"),
     "nan": ({"thresholds": [0.0, math.nan]}, ValueError, "thresholds has NaN"),
-    "infinity": ({"thresholds": [0.0, math.inf]}, ValueError, "thresholds has NaN or infinity"),
+    "infinity": ({"thresholds": [0.0, math.inf]}, ValueError, "thresholds has infinity"),
     "one number": ({"thresholds": 1.0}, TypeError, "thresholds=1.0 is neither an integer"),
     "a matrix": ({"thresholds": [[0.0, 1.0]]}, TypeError, "nor a list of scores"),
     "model": ({"label_model": "probit"}, ValueError, "label_model='probit'"),

@@ -423,11 +423,11 @@ REFUSED = {
     ),
     "one class": (sd.DebiasedClassifier(), np.ones(6), ValueError, "one class"),
     "three classes": (sd.DebiasedClassifier(), [0, 1, 2, 0, 1, 2], ValueError, 'use loss="softmax"'),
-    "a label for numbers": (sd.DebiasedRegressor("logistic"), SIGNS[:6], ValueError, "Use a DebiasedClassifier"),
-    "softmax for numbers": (sd.DebiasedRegressor("softmax"), SIGNS[:6], ValueError, "Use a DebiasedClassifier"),
+    "a label for numbers": (sd.DebiasedRegressor("logistic"), SIGNS[:6], ValueError, "[Uu]se a DebiasedClassifier"),
+    "softmax for numbers": (sd.DebiasedRegressor("softmax"), SIGNS[:6], ValueError, "[Uu]se a DebiasedClassifier"),
     "numbers for a label": (sd.DebiasedClassifier(release=JOINT), SIGNS[:6], ValueError, "Use a DebiasedRegressor"),
     "margins for a number": (
-        sd.DebiasedRegressor(release=sd.Release(NOISE, target="margin")), None, ValueError, "Use a DebiasedClassifier",
+        sd.DebiasedRegressor(release=sd.Release(NOISE, target="margin")), None, ValueError, "a DebiasedClassifier",
     ),
     "labels at other distances": (
         sd.DebiasedClassifier("softmax", release=THREE), [0, 1, 3, 0, 1, 3], ValueError, "not at the distances",

@@ -66,9 +66,9 @@ def test_a_saved_fit_says_which_column_it_took(folders, capsys, tmp_path):
     fit = sd.Fit.load(kept)
     assert (fit.names, fit.diagnostics["known_term"]) == (("x", "z"), {"offset": "known"})
     X = np.column_stack([labels.X["x"], labels.X["z"]])
-    expected = sd.evaluation.evaluate(fit, X, labels.y, metric="log_loss", offset=labels.X["known"])
+    expected = sd.evaluation.evaluate(fit, X, labels.y, metric="accuracy", offset=labels.X["known"])
     for words in ([], ["--offset", "known"]):
-        found = json.loads(said(capsys, "evaluate", kept, place / "labels", "--metric", "log_loss", "--json", *words))
+        found = json.loads(said(capsys, "evaluate", kept, place / "labels", "--metric", "accuracy", "--json", *words))
         assert found["value"] == pytest.approx(expected.value, rel=1e-12)
     every = said(capsys, "evaluate", kept, place / "labels", "--metric", "all")
     assert "accuracy" in every

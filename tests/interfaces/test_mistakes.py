@@ -72,6 +72,7 @@ def place(tmp_path_factory):
         schema = sd.Schema(folder / f"{name}.toml")
         noised = sd.Release.from_schema(schema).privatize(*schema.collect(folder / "people.csv"))
         noised.save(folder / f"released-{name}", target_name="income", labels=schema.labels)
+    (folder / "fit.npz").write_bytes(b"PK\x03\x04\xf7\xff")
     sd.Ledger(folder / "spent.jsonl", "panel", total=sd.Guarantee(1.0, 0.0))
     return folder
 
@@ -172,6 +173,10 @@ COMMANDS = [
     ("a method that is none", "fit {}/released-schema --loss logistic --method magic", 1, "'magic' is not known. Choose one of auto"),
     ("records of an audit", "audit {}/people.csv", 1, "not a release card .* Ask for the output of to_json"),
     ("too few draws", "audit {}/released-schema --samples 10", 1, "samples=10 is too small. It must be an integer of at least"),
+    ("a fit as a card", "audit {}/fit.npz", 1, "fit.npz is no text, and a card is. Name the file with the output"),
+    ("a fit to compile", "compile {}/fit.npz --loss logistic", 1, "fit.npz is no text, and a card is. Name the file"),
+    ("a total below the release", PRIVATIZE + " --ledger {}/none.jsonl --population panel --total 3.9", 1,
+     "release is epsilon 4, delta 0, more than the total.*no total declared. Give a larger"),
     ("records as a ledger", "ledger {}/people.csv", 1, "line 1 of the ledger .* Put back a copy that is whole"),
     ("a division by zero", "derive 1/0", 1, "'1/0' is no real expression, as where it divides by zero. Correct it"),
     ("another function", "derive abs(u) --continuous", 1, "calls abs, which is not one of Abs, .*Max.* Use one of these"),
@@ -184,6 +189,7 @@ COMMANDS = [
     ("code", "derive __import__('os')", 1, "has the character.*It takes letters, digits"),
     ("noise that is none", "derive exp(-y*u) --noise gauss:0.5", 1, "'gauss:0.5' is not known. Write gaussian:0.5"),
     ("noise without a size", "derive exp(-y*u) --noise gaussian", 1, "has no size. Write it as gaussian:0.5"),
+    ("no noise", "derive exp(-y*u)", 1, "there is no noise to undo. Name that of the columns by --noise gaussian:0.5"),
     ("negative noise", "derive exp(-y*u) --noise gaussian:-1", 1, "-1"),
 ]  # fmt: skip
 
@@ -205,6 +211,7 @@ def test_a_mistake_on_the_command_line_is_told_in_words(words, code, message, pl
     assert "Traceback" not in printed.err
     assert SECRET not in printed.err
     assert not (place / "new").exists()
+    assert not (place / "none.jsonl").exists()
     assert sd.Ledger(place / "spent.jsonl", "panel").entries == ()
 
 
@@ -235,6 +242,7 @@ def schema(**columns):
 
 
 U = sp.Symbol("u", real=True)
+POPULATION = sd.planning.Population([[0.1], [0.2]], [1.0, -1.0])
 FIT = sd.Fit.of(
     sd.debias(sd.losses.exponential(), BALL),
     np.zeros(2),
@@ -247,7 +255,24 @@ FIT = sd.Fit.of(
 
 CALLS = [
     ("labels 0 and 1", lambda: RELEASE.privatize(TABLE, (Y + 1) / 2), r"must be -1 or \+1; got 0 and 1\. Pass 2\*y - 1"),
-    ("labels as text", lambda: RELEASE.privatize(TABLE, np.where(Y > 0, "yes", "no")), "y must hold real numbers.*Convert"),
+    ("labels as text", lambda: RELEASE.privatize(TABLE, np.where(Y > 0, "yes", "no")),
+     r"y must hold real numbers.*got <U3.*numpy.where\(y == .yes., 1, -1\), or declare them"),
+    ("dates", lambda: BALL.privatize(AGES.astype("M8[D]"), Y), "a number as the days since another"),
+    ("numbers as objects", lambda: BALL.privatize(AGES.astype(object), Y), r"got object. Convert it first. .*array.astype\(float"),
+    ("one text among numbers", lambda: BALL.privatize([[0.1, 0.2], [0.1, object]], Y[:2]), "is in row 1, column 1: its type is type"),
+    ("nothing", lambda: BALL.privatize(None, Y), "X must hold real numbers.*got NoneType. Pass an array"),
+    ("a loss that is not in the catalogue", lambda: sd.losses.logit(), "has no attribute 'logit'. Take one of cauchy, .*tweedie, or"),
+    ("records in columns", lambda: BALL.privatize(AGES.T, Y), "y has 20 entries, but X has 2 rows.*records are the rows of X"),
+    ("a level that a name does not say", lambda: sd.fit("y ~ age", TABLE.assign(y=Y), RELEASE, loss="expectile"),
+     r"expectile needs a level, which a name does not say. Pass symdebias.losses.expectile\(level=...\)"),
+    ("a level in an estimator", lambda: sd.DebiasedRegressor(loss="expectile").fit(AGES, Y), "expectile needs a level"),
+    ("restrictions in words", lambda: sd.inference.wald_test(np.ones(2), np.eye(2), "a = 0"), "restrictions must hold real numbers"),
+    ("a value too many", lambda: sd.inference.wald_test(np.ones(2), np.eye(2), [1.0, 0.0], [0.0, 1.0]),
+     r"values has the shape \(2,\); it must be a number, or \(1,\)"),
+    ("categories of a mechanism", lambda: sd.RandomizedResponse(1.0, ("no", "yes")).privatize(["no", "yes"]),
+     "values must hold real numbers.*categories of text as their codes 0, 1"),
+    ("planning by a name", lambda: sd.plan("logistic", POPULATION, epsilon=1.0, n=100), "got str. Take one of symdebias.losses"),
+    ("planning by parameters", lambda: sd.plan(sd.losses.logistic(), [1.0], epsilon=1.0, n=100), r"got list. Pass .*guess\(theta"),
     ("raw units in a unit ball", lambda: BALL.privatize(AGES, Y), "all 20 records lie outside .*center= and scale="),
     ("no target", lambda: RELEASE.privatize(TABLE), "noises the target, but y was not given. Pass y"),
     ("a missing column", lambda: RELEASE.privatize(TABLE[["age"]], Y), "missing: work. Select and name"),

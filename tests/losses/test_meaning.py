@@ -9,24 +9,24 @@ from scipy import optimize
 import symdebias as sd
 from symdebias.losses.meaning import meaning_of
 
-# Name -> (what is predicted, the number, whether that is a mean, whether exp(-loss) sums to a constant).
+# Name -> (what is predicted, the number, whether exp(-loss) sums to a constant).
 CATALOGUE = {
-    "exponential": ("label", None, False, False),
-    "hinge": ("label", None, False, False),
-    "cauchy": ("number", U, False, False),
-    "expectile": ("number", U, False, False),
-    "gamma": ("number", sp.exp(U), True, False),
-    "tweedie": ("number", sp.exp(U), True, False),
-    "huber": ("number", U, False, False),
-    "least_squares": ("number", U, True, False),
-    "logistic": ("label", None, False, True),
-    "negative_binomial": ("number", sp.exp(U), True, False),
-    "poisson": ("number", sp.exp(U), True, False),
-    "probit": ("label", None, False, True),
-    "quantile": ("number", U, False, False),
-    "softmax": ("label", None, False, True),
-    "squared_hinge": ("label", None, False, False),
-    "squared_margin": ("label", None, False, False),
+    "exponential": ("label", None, False),
+    "hinge": ("label", None, False),
+    "cauchy": ("number", U, False),
+    "expectile": ("number", U, False),
+    "gamma": ("number", sp.exp(U), False),
+    "tweedie": ("number", sp.exp(U), False),
+    "huber": ("number", U, False),
+    "least_squares": ("number", U, False),
+    "logistic": ("label", None, True),
+    "negative_binomial": ("number", sp.exp(U), False),
+    "poisson": ("number", sp.exp(U), False),
+    "probit": ("label", None, True),
+    "quantile": ("number", U, False),
+    "softmax": ("label", None, True),
+    "squared_hinge": ("label", None, False),
+    "squared_margin": ("label", None, False),
 }
 
 
@@ -38,7 +38,7 @@ def test_the_table_has_the_whole_catalogue():
 def test_losses_of_the_catalogue_say_what_they_predict(name):
     make = getattr(sd.losses, name)
     meaning = meaning_of(make(*ARGUMENTS.get(name, ())))
-    assert (meaning.predicts, meaning.number, meaning.is_mean, meaning.is_likelihood) == CATALOGUE[name]
+    assert (meaning.predicts, meaning.number, meaning.is_likelihood) == CATALOGUE[name]
     assert meaning.sign == (1 if meaning.predicts == "label" and name != "softmax" else 0)
 
 

@@ -4,8 +4,10 @@ import argparse
 
 from symdebias import _files
 from symdebias._domains import EPSILON
+from symdebias.exceptions import PrivacyError
 from symdebias.interfaces.cli import show, tell
 from symdebias.privacy import Guarantee, Ledger
+from symdebias.privacy.ledger import keeps
 from symdebias.release import Release, Schema
 
 
@@ -18,7 +20,7 @@ def privatize(options: argparse.Namespace) -> None:
     tell(f"reading {options.table}")
     X, y = schema.collect(options.table)
     noised = release.privatize(
-        X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, schema)
+        X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, release)
     )
     name = None if schema.target is None else schema.target.name
     noised.save(options.out, format=options.format, target_name=name, labels=schema.labels)
@@ -38,7 +40,7 @@ def privatize(options: argparse.Namespace) -> None:
     print("no guarantee: the noise came from a seed" if guarantee is None else guarantee)
 
 
-def _ledger(options: argparse.Namespace, schema: Schema) -> Ledger | None:
+def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
     if options.ledger is None:
         if options.population is not None or options.total is not None:
             raise ValueError(
@@ -55,6 +57,12 @@ def _ledger(options: argparse.Namespace, schema: Schema) -> Ledger | None:
         # A total never grows again.
         EPSILON.check("--total", epsilon)
         total = Guarantee(epsilon, delta[0] if delta else 0.0)
+        if release.guarantee is not None and not keeps(release.guarantee, total):
+            raise PrivacyError(
+                f"this release is epsilon {release.guarantee.epsilon:.6g}, delta {release.guarantee.delta:.6g}, more "
+                f"than the total of --total {epsilon:g},{total.delta:g}. Nothing was released, and no total declared. "
+                "Give a larger total, or release with more noise."
+            )
     elif not options.ledger.exists():
         raise ValueError(
             f"there is no ledger at {options.ledger}. Name the one there is, or begin it by --total EPSILON,DELTA."

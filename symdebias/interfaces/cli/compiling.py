@@ -16,10 +16,10 @@ from symdebias.driver import debias
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.ahead import Compiled, compile_kernels
 from symdebias.interfaces.cli import show, tell
+from symdebias.interfaces.cli.cards import release_of
 from symdebias.interfaces.cli.fitting import loss_of
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
-from symdebias.release.folder import CARD
 
 # Kernels of more columns take long, and are for one release: its card says which.
 _MOST_COLUMNS = 100
@@ -73,8 +73,7 @@ def compile_ahead(options: argparse.Namespace) -> None:
                 raise ValueError(
                     f"--{name} and a card were both given. Leave --{name} out: the card describes the whole release."
                 )
-        place = options.card / CARD if options.card.is_dir() else options.card
-        releases = dict.fromkeys(names, Release.from_json(place.read_text(encoding="utf-8")))
+        releases = dict.fromkeys(names, release_of(options.card))
         widths = [None]
     tasks = [_Task(name, width, release) for name, release in releases.items() for width in widths]
     began = time.perf_counter()

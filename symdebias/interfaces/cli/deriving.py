@@ -31,6 +31,11 @@ def derive(options: argparse.Namespace) -> None:
     release = Release(mechanism, target)
     more = {} if options.order is None else {"order": options.order}
     corrected = debias(loss, release, method=options.method, **more)
+    if mechanism is None and target is None:
+        raise ValueError(
+            "there is no noise to undo. Name that of the columns by --noise gaussian:0.5, that of the label by "
+            "--target-epsilon 2, or both."
+        )
     resolved = corrected.method != "surrogate"
     text = str(corrected.expression) if resolved else None
     if options.json:
@@ -54,8 +59,7 @@ def derive(options: argparse.Namespace) -> None:
     print(f"corrected   {corrected.to_latex() if options.latex else text}")
     if corrected.conditions:
         print(f"where       {', '.join(map(str, corrected.conditions))}")
-    if mechanism is not None or target is not None:
-        print("            u: score of the noised record, y: its label, s: noise variance of the score, c: gain of y")
+    print("            u: score of the noised record, y: its label, s: noise variance of the score, c: gain of y")
 
 
 def _loss(options: argparse.Namespace) -> Loss:

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from symdebias import _files, _losses, losses
+from symdebias import _files, _losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
 from symdebias.checks import check_records
@@ -16,7 +16,7 @@ from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.interfaces.cli import show, tell, watched
 from symdebias.interfaces.cli.known_term import KnownTerm
-from symdebias.interfaces.coding import in_labels, labels_of
+from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
 from symdebias.release import Noised, Release, load
 from symdebias.release.folder import RECORDS
@@ -157,12 +157,7 @@ def _has_units(found: Fit) -> bool:
 def loss_of(name: str, release: Release) -> Loss:
     """Return a loss of the catalogue, in the coding of the labels that the release has."""
     known = labels_of(release)
-    if name == "softmax":
-        if known is None:
-            raise ValueError("softmax is a loss of labels, and this release has none. Choose another loss.")
-        return in_labels(losses.softmax(len(known)), known)
-    made: Loss = getattr(losses, name)()
-    return in_labels(made, known)
+    return in_labels(loss_by_name(name, None if known is None else len(known)), known)
 
 
 def _doubts(noised: Noised) -> str:

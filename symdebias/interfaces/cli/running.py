@@ -12,12 +12,11 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.interfaces.cli import REFUTED, show, tell, watched
+from symdebias.interfaces.cli.cards import release_of
 from symdebias.planning import ExpectedFit, Plan, Population, feasibility
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.privacy.ledger import populations
-from symdebias.release import Release
-from symdebias.release.folder import CARD
 
 _SOME = Interval(0.0, math.inf, "neither", "Give a positive number, such as 10000 records or an error of 0.05.")
 _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 1e-6.")
@@ -31,8 +30,7 @@ _FAMILIES = {"label": "binary", "count": "count", "number": "normal"}
 def audit(options: argparse.Namespace) -> int:
     """Try to refute the guarantee of a card."""
     _RATE.check("--false-alarm", options.false_alarm)
-    place = options.card / CARD if options.card.is_dir() else options.card
-    release = Release.from_json(place.read_text(encoding="utf-8"))
+    release = release_of(options.card)
     tell(f"drawing {options.samples:,} records of each of two inputs, and more where they are told apart")
     check = check_guarantee(
         release, samples=options.samples, confidence=1 - options.false_alarm, progress=watched(options)

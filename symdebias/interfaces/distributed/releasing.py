@@ -27,6 +27,7 @@ from symdebias.release.folder import CARD, RECORDS
 from symdebias.release.groups import Outside, report_outside
 from symdebias.release.matrices import bound_to
 from symdebias.release.noising import noised_records
+from symdebias.release.required import require_release
 from symdebias.release.stored import released_rows
 
 # Folders of partitions, in the order of their names.
@@ -122,8 +123,7 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3,), None)
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+    require_release(release)
     if outside not in ("clip", "clip-all", "refuse"):
         raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
     if y is None and not (release.target is None and release.coupling is None):

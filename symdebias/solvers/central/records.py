@@ -18,6 +18,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.mechanisms.clipping import in_ball
 from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.records import Records
@@ -62,11 +63,7 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
     TypeError, ValueError
         The loss is no loss, the records do not fit it, or bounds leave out a declared value of the target.
     """
-    if not isinstance(loss, Loss):
-        remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
-        raise TypeError(
-            f"loss must be a symdebias.Loss: these solvers take true records; got {type(loss).__name__}.{remedy}"
-        )
+    require_loss(loss)
     records = plain(loss, fit_intercept=bounds.constant).records(X, y)
     matrix, target = records.arrays
     if bounds.record_radius is not None:

@@ -98,7 +98,7 @@ def test_a_fit_says_what_is_not_given():
     fit = sd.m_estimate(sd.debias(sd.losses.exponential(), LABELLED), X, y)
     parts = in_partitions(LABELLED)[:2]
     compared(
-        sd.distributed.evaluate(fit, *parts, metric="log_loss"), sd.evaluation.evaluate(fit, X, y, metric="log_loss")
+        sd.distributed.evaluate(fit, *parts, metric="accuracy"), sd.evaluation.evaluate(fit, X, y, metric="accuracy")
     )
     with pytest.raises(ValueError, match="Pass release="):
         sd.distributed.evaluate(THETA, *parts, metric="log_loss")

@@ -104,9 +104,9 @@ def test_a_penalty_stands_beside_the_loss_with_its_exposure():
     np.testing.assert_allclose(second.theta, first.theta - [0, 0, np.log(2)], rtol=1e-8)
 
 
-@pytest.mark.parametrize("metric", ["poisson", "log_loss"])
+@pytest.mark.parametrize("metric", ["poisson", "accuracy"])
 def test_metrics_with_an_offset_are_those_of_one_machine(metric):
-    loss = {"poisson": "poisson", "log_loss": "exponential"}[metric]
+    loss = {"poisson": "poisson", "accuracy": "exponential"}[metric]
     table, corrected = records(loss), sd.debias(getattr(sd.losses, loss)(), LOSSES[loss])
     X, y, offset, weights, persons = in_frames(table)
     fit = sd.m_estimate(corrected, table[["x", "z"]], table["y"], offset=table["o"])
