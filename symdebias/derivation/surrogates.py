@@ -117,7 +117,7 @@ class SurrogateParts:
         if unit == 1:
             return self
         return replace(
-            self, parts=tuple(replace(part, numbers=part.numbers.in_units(unit)) for part in self.parts), width=None
+            self, parts=tuple(replace(part, numbers=part.numbers.in_units(unit)) for part in self.parts), width=1.0
         )
 
     @functools.cached_property
