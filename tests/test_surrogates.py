@@ -438,18 +438,22 @@ WIDTHS = {
 def test_the_unit_of_a_residual_loss_is_its_width(name):
     """Where the slope is half of what the curvature at 0 makes it, in that of the Huber loss of 1.345."""
     build, width, expected = WIDTHS[name]
-    for scale in (1.0, 4096.0, 1 / 64):
+    for scale in (1.0, 4096.0, 1 / 512):
         parts = sd.debias(build(width * scale), sd.Release(NORMAL), method="surrogate").surrogate_parts
         assert parts.unit(77.0) == pytest.approx(expected * scale, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("loss", "unit"),
-    [(sd.losses.expectile(0.7), 3.0), (sd.Loss(sp.Abs(U - Y), score=U, target=Y), 3.0), (sd.losses.logistic(), 1.0)],
-)
+    [
+        (sd.losses.expectile(0.7), 3.0), (sd.Loss(sp.Abs(U - Y), score=U, target=Y), 3.0),
+        (sd.Loss(sp.Max(0, sp.Abs(U - Y) - 500), score=U, target=Y), 3.0), (sd.losses.logistic(), 1.0),
+    ],
+)  # fmt: skip
 def test_a_loss_without_a_width_takes_the_size_of_residuals(loss, unit):
     parts = sd.debias(loss, sd.Release(NORMAL), method="surrogate").surrogate_parts
     assert parts.unit(9.0) == unit
+    assert parts.replaced
     assert parts.in_units(1.0) is parts
 
 

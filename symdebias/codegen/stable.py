@@ -1,8 +1,9 @@
 """Rewrite expressions to forms that neither overflow nor cancel.
 
-`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`, and
-logarithms of the normal distribution function to `log_normal_cdf`. It runs before differentiation, so that derivatives
-of every order are polynomials in `expit`, or in the inverse Mills ratio and its excess.
+`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`, logarithms of
+hyperbolic cosines to `softplus` as well, and those of the normal distribution function to `log_normal_cdf`. It runs
+before differentiation, so that derivatives of every order are polynomials in `expit`, or in the inverse Mills ratio and
+its excess.
 """
 
 import functools
@@ -28,7 +29,7 @@ _NORMAL = (log_normal_cdf, inverse_mills, mills_excess)
 
 
 def rewrite(expression: sp.Expr) -> sp.Expr:
-    """Rewrite log(a + b) and 1/(a + b), with a and b positive exponentials, and log Phi to overflow-safe forms.
+    """Rewrite log(a + b) and 1/(a + b), a and b positive exponentials, log cosh and log Phi so that none overflow.
 
     Examples
     --------
@@ -218,12 +219,27 @@ def exponents_of_sum(total: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
     return first, second
 
 
+def _exponents_of_cosh(node: sp.Basic) -> tuple[sp.Expr, sp.Expr] | None:
+    """Return (a, b) with e^a + e^b a positive constant times a hyperbolic cosine, or None for anything else."""
+    (*others, last) = sorted(sp.Mul.make_args(node), key=lambda factor: isinstance(factor, sp.cosh))
+    if not (isinstance(last, sp.cosh) and all(factor.is_number and factor.is_positive for factor in others)):
+        return None
+    constant, argument = sp.log(sp.Mul(*others) / 2), last.args[0]
+    return constant + argument, constant - argument
+
+
+def _exponents_under_logarithm(node: sp.Basic) -> tuple[sp.Expr, sp.Expr] | None:
+    if not isinstance(node, sp.log):
+        return None
+    return exponents_of_sum(node.args[0]) or _exponents_of_cosh(node.args[0])
+
+
 def _is_logarithm_of_sum(node: sp.Basic) -> bool:
-    return isinstance(node, sp.log) and exponents_of_sum(node.args[0]) is not None
+    return _exponents_under_logarithm(node) is not None
 
 
 def _to_softplus(node: sp.Expr) -> sp.Expr:
-    exponents = exponents_of_sum(node.args[0])
+    exponents = _exponents_under_logarithm(node)
     assert exponents is not None
     first, second = exponents
     if second.is_number:

@@ -36,8 +36,8 @@ from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surro
 from symdebias.transforms.exponential import Mode
 from symdebias.zonal import ZonalNoise
 
-# Where parts are looked at to see whether they are even, odd, or vanish, in their units.
-_PROBES = np.linspace(0.05, 7.9, 64)
+# Where parts are looked at to see whether they are even, odd, or vanish, in their units, and where these are not known.
+_PROBES, _FAR_AND_NEAR = np.linspace(0.05, 7.9, 64), np.logspace(-9, 9, 91)
 # How many standard deviations of scores a range is taken to reach that says nothing of them.
 _SPREADS = 5.0
 # Residuals among which the width of a loss is looked for, and the width of the Huber loss whose unit is 1.
@@ -117,7 +117,7 @@ class SurrogateParts:
         if unit == 1:
             return self
         return replace(
-            self, parts=tuple(replace(part, numbers=part.numbers.in_units(unit)) for part in self.parts), width=None
+            self, parts=tuple(replace(part, numbers=part.numbers.in_units(unit)) for part in self.parts), width=1.0
         )
 
     @functools.cached_property
@@ -292,7 +292,8 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
         assert not isinstance(noise, ChannelNoise)
         labelled = Labelled(expression, variance=noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
         width = _width(written, residual)
-        part = _part(written, residual, sp.Integer(1), 1.0, unit=width or 1.0)
+        probes = _FAR_AND_NEAR if width is None else width * _PROBES
+        part = _part(written, residual, sp.Integer(1), 1.0, probes=probes)
         return SurrogateParts(residual, score - target, labelled, noise, (part,), target, width=width)
     labelled = label_noise_undone(loss, release, symbols, rewrite=True)
     if labelled.levels:
@@ -407,7 +408,12 @@ def _width(function: sp.Expr, residual: sp.Symbol) -> float | None:
 
 
 def _part(
-    function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation: float, unit: float = 1.0
+    function: sp.Expr,
+    variable: sp.Symbol,
+    multiplier: sp.Expr,
+    inflation: float,
+    *,
+    probes: FloatArray | None = None,
 ) -> SurrogatePart:
     expanded = _budget.expand(function)
     if expanded.is_polynomial(variable):
@@ -419,11 +425,14 @@ def _part(
         function = function - exact
     value = numeric(function, (variable,))
     slope = numeric(sp.diff(function, variable), (variable,))
-    right, left = value(unit * _PROBES), value(-unit * _PROBES)
+    at = _PROBES if probes is None else probes
+    with np.errstate(all="ignore"):
+        right, left = value(at), value(-at)
     # Where a side overflows nothing is seen of its parity.
     seen = np.isfinite(right) & np.isfinite(left)
     right, left = right[seen], left[seen]
-    size = 1e-12 * ((1.0 if unit == 1 else 0.0) + np.abs(right) + np.abs(left))
+    sizes = np.abs(right) + np.abs(left)
+    size = 1e-12 * ((1.0 if probes is None else np.median(sizes)) + sizes)
     numbers = surrogate.Part(
         value,
         slope,

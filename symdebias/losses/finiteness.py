@@ -104,9 +104,9 @@ def value_of(node: sp.Basic, at: Mapping[Any, float]) -> float:
 
 
 def _log_of_sum(total: sp.Basic, at: Mapping[Any, float]) -> float:
-    """Return the logarithm of a sum of positive constants times exponentials, one of them beyond float64.
+    """Return the logarithm of a sum of positive constants times exponentials, or of one times a hyperbolic cosine.
 
-    So do kernels: log(1 + e^x) is x for large x.
+    So do kernels, where one of them is beyond float64: log(1 + e^x) is x for large x.
 
     Raises
     ------
@@ -119,6 +119,9 @@ def _log_of_sum(total: sp.Basic, at: Mapping[Any, float]) -> float:
         for factor in sp.Mul.make_args(term):
             if isinstance(factor, sp.exp):
                 found += value_of(factor.args[0], at)
+            elif isinstance(factor, sp.cosh) and not total.is_Add:
+                size = abs(value_of(factor.args[0], at))
+                found += size + math.log1p(math.exp(-2 * size)) - math.log(2)
             elif factor.is_number and factor.is_positive:
                 found += math.log(value_of(factor, at))
             else:

@@ -139,7 +139,7 @@ def test_what_the_table_would_see():
         ("huber", True),
         *(
             pytest.param(loss, is_noised, marks=pytest.mark.exhaustive)
-            for loss in ("huber", "cauchy", "quantile", "expectile", "declared")
+            for loss in ("huber", "cauchy", "quantile", "expectile", "declared", "without slope about 0")
             for is_noised in (True, False)
             if (loss, is_noised) != ("huber", True)
         ),
@@ -156,6 +156,9 @@ def test_units_of_the_target_change_nothing(loss, is_noised, solver):
         "declared": lambda width: sd.Loss(
             sp.nsimplify(width, rational=True) * sp.sqrt((y - u) ** 2 + sp.nsimplify(width, rational=True) ** 2),
             score=u, target=y,
+        ),
+        "without slope about 0": lambda width: sd.Loss(
+            sp.Max(0, sp.Abs(y - u) - sp.nsimplify(width, rational=True)), score=u, target=y
         ),
     }  # fmt: skip
     X, target = RECORDS["number"]
