@@ -87,7 +87,8 @@ def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
 
 def _as_here(work: Callable[[slice], Any]) -> Callable[[slice], Any]:
     """Return what does the same on another thread, where overflow and the like are met as they are on this one."""
-    call, met = np.geterrcall(), np.geterr()
+    call: Any = np.geterrcall()
+    met = np.geterr()
 
     def run(part: slice) -> Any:
         with np.errstate(call=call, **met):
