@@ -39,7 +39,7 @@ def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> l
     threads = _threads(len(chunks))
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
-    return list(_pool(threads, os.getpid()).map(work, chunks))
+    return list(_pool(threads, os.getpid()).map(_as_here(work), chunks))
 
 
 def all_finite(array: FloatArray) -> bool:
@@ -82,7 +82,19 @@ def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
     if parts == 1:
         work(slices[0])
     else:
-        list(_pool(parts, os.getpid()).map(work, slices))
+        list(_pool(parts, os.getpid()).map(_as_here(work), slices))
+
+
+def _as_here(work: Callable[[slice], Any]) -> Callable[[slice], Any]:
+    """Return what does the same on another thread, where overflow and the like are met as they are on this one."""
+    call: Any = np.geterrcall()
+    met = np.geterr()
+
+    def run(part: slice) -> Any:
+        with np.errstate(call=call, **met):
+            return work(part)
+
+    return run
 
 
 @functools.cache

@@ -91,10 +91,12 @@ def _adds_as_numpy(columns: int) -> bool:
 
     Otherwise NumPy adds them, so that the last bits are those of few rows.
     """
-    rows, sums = np.sin(np.arange(1.0, 32 * columns + 1)).reshape(32, columns), np.empty(32)
-    lengths, octets = (1.0, _FAR_SUM, _LEAST_FACTOR, *_thresholds(1.0, columns)), np.empty(32, dtype=np.uint8)
-    draws.compiled("clip_rows")(rows, sums, False, False, 32, lengths, np.empty(rows.shape), octets, octets.copy())
-    return np.array_equal(sums, _sums(rows, 2))
+    # Of a single row it adds those of some thousand columns at a time, and blocks of long rows, or the last, have one.
+    count = min(32, _rows_at_once(columns))
+    rows, sums = np.sin(np.arange(1.0, count * columns + 1)).reshape(count, columns), np.empty(count)
+    lengths, octets = (1.0, _FAR_SUM, _LEAST_FACTOR, *_thresholds(1.0, columns)), np.empty(count, dtype=np.uint8)
+    draws.compiled("clip_rows")(rows, sums, False, False, count, lengths, np.empty(rows.shape), octets, octets.copy())
+    return all(np.array_equal(sums[: len(block)], _sums(block, 2)) for block in (rows, rows[:1]))
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:

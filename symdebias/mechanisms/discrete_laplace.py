@@ -128,12 +128,9 @@ class DiscreteLaplaceMechanism(Mechanism):
         return Grid(self.bounds, self.step)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        hardened, scale, sent = (
-            source.hardened and self.guarantee is not None,
-            self._scale_in_steps,
-            np.empty(values.shape),
-        )
+        hardened = source.hardened and self.guarantee is not None
         noise = rounded.discrete_laplace if hardened else sampling.discrete_laplace_noise
+        scale, sent = self._scale_in_steps, np.empty(values.shape)
 
         def draw(part: slice) -> None:
             places = self.range.places(values[part]).astype(np.int64)

@@ -483,13 +483,9 @@ def simulated_cap_points(
 
     def place(block: slice) -> None:
         # (1 - t)/2 inside and (1 + t)/2 outside have the law Beta(half, half) below that of the rim.
-        part, centres, beside, within = (
-            special.betaincinv(half, half, tail[block]),
-            lifts[block],
-            across[block],
-            inside[block],
-        )
-        cosine = np.where(within, np.maximum(1 - 2 * part, rim), np.minimum(2 * part - 1, rim))
+        part = special.betaincinv(half, half, tail[block])
+        cosine = np.where(inside[block], np.maximum(1 - 2 * part, rim), np.minimum(2 * part - 1, rim))
+        centres, beside = lifts[block], across[block]
         beside -= np.einsum("ij,ij->i", beside, centres)[:, None] * centres
         beside *= np.sqrt(4 * part * (1 - part) / np.einsum("ij,ij->i", beside, beside))[:, None]
         beside += cosine[:, None] * centres

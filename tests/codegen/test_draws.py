@@ -146,6 +146,16 @@ def test_squares_that_numpy_adds_in_another_order_are_added_by_numpy(monkeypatch
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("columns", [8_192, 8_193, 70_001])
+def test_long_rows_are_clipped_to_the_last_bit(columns, monkeypatch):
+    """NumPy adds the squares of a single row in another order than those of several."""
+    rows = np.random.default_rng(columns).normal(size=(7, columns))
+    without = in_ball(rows, 1.0)
+    monkeypatch.setattr(draws, "MANY", 1)
+    for one, other in zip(without, in_ball(rows, 1.0), strict=True):
+        assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("columns", [1, 2, 5, 12, 33])
 def test_a_kernel_clips_rows_to_the_last_bit(order, columns, monkeypatch):
