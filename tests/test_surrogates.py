@@ -457,6 +457,24 @@ def test_a_loss_without_a_width_takes_the_size_of_residuals(loss, unit):
     assert parts.in_units(1.0) is parts
 
 
+def residual_parts(function):
+    """Return the parts of a loss of the residual."""
+    loss = sd.Loss(function(U - Y), score=U, target=Y)
+    return sd.debias(loss, sd.Release(NORMAL), method="surrogate").surrogate_parts
+
+
+@pytest.mark.parametrize("centre", [2, 10, 37])
+def test_a_residual_loss_bends_where_it_is_least(centre):
+    widths = [residual_parts(lambda r, at=at: sp.sqrt(1 + (r - at) ** 2)).width for at in (0, centre)]
+    assert widths[1] == pytest.approx(widths[0], rel=1e-9)
+
+
+def test_a_loss_that_is_flat_over_many_units_is_seen():
+    """Looked at near 0 alone it is both even and odd, and nothing would be left to stand for it."""
+    near, far = (residual_parts(lambda r, e=e: sp.Max(sp.Abs(r) - e, 0)).replaced[0].numbers for e in (1, 10**4))
+    assert (near.even, near.odd) == (far.even, far.odd) == (True, False)
+
+
 @pytest.mark.parametrize("unit", [1e4, 1e-3])
 def test_surrogates_by_hand_know_no_units(unit):
     release = sd.Release(NORMAL)

@@ -8,7 +8,7 @@ noises is a factor for each wave.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,8 +36,8 @@ from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surro
 from symdebias.transforms.exponential import Mode
 from symdebias.zonal import ZonalNoise
 
-# Where parts are looked at to see whether they are even, odd, or vanish, in their units, and where these are not known.
-_PROBES, _FAR_AND_NEAR = np.linspace(0.05, 7.9, 64), np.logspace(-9, 9, 91)
+# Where parts are looked at to see whether they are even, odd, or vanish, in their units.
+_PROBES = np.linspace(0.05, 7.9, 64)
 # How many standard deviations of scores a range is taken to reach that says nothing of them.
 _SPREADS = 5.0
 # Residuals among which the width of a loss is looked for, and the width of the Huber loss whose unit is 1.
@@ -292,8 +292,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
         assert not isinstance(noise, ChannelNoise)
         labelled = Labelled(expression, variance=noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
         width = _width(written, residual)
-        probes = _FAR_AND_NEAR if width is None else width * _PROBES
-        part = _part(written, residual, sp.Integer(1), 1.0, probes=probes)
+        part = _part(written, residual, sp.Integer(1), 1.0, is_residual=True, width=width)
         return SurrogateParts(residual, score - target, labelled, noise, (part,), target, width=width)
     labelled = label_noise_undone(loss, release, symbols, rewrite=True)
     if labelled.levels:
@@ -379,21 +378,26 @@ def _inflation(multiplier: sp.Expr, release: Release, labelled: Labelled, symbol
 def _width(function: sp.Expr, residual: sp.Symbol) -> float | None:
     """Return the unit of a function of the residual, see `SurrogateParts.width`.
 
-    Its slope is in proportion to the residual near 0; where it is half of what that makes it, or half as much more, the
-    function bends.
+    Its slope is in proportion to the residual near 0, or near where the function is least if it bends more there; where
+    it is half of what that makes it, or half as much more, the function bends.
     """
     slope = sp.diff(function, residual)
     # A kink at 0 is no curvature, and one elsewhere is not at 0.
     curvature_of = sp.diff(slope, residual).replace(sp.DiracDelta, lambda *_: sp.Integer(0))
     with np.errstate(all="ignore"):
-        curvature = float(np.ravel(numeric(curvature_of, (residual,))(np.zeros(1)))[0])
-        if not (math.isfinite(curvature) and curvature > 0):
+        bends, of = numeric(curvature_of, (residual,)), numeric(slope, (residual,))
+        # A loss that is least elsewhere bends there.
+        centres = [0.0, *_least_at(of)]
+        found_at = [float(np.ravel(bends(np.array([at])))[0]) for at in centres]
+        curvature, centre = max(
+            ((one, at) for one, at in zip(found_at, centres, strict=True) if math.isfinite(one)), default=(0.0, 0.0)
+        )
+        if not curvature > 0:
             return None
-        of = numeric(slope, (residual,))
 
         def changed(logarithm: float | FloatArray) -> Any:
             at = np.atleast_1d(np.exp(logarithm))
-            share = (of(at) - of(-at)) / (2 * curvature * at)
+            share = (of(centre + at) - of(centre - at)) / (2 * curvature * at)
             found = np.where(np.isfinite(share), np.abs(share - 1), np.inf) - 0.5
             return np.minimum(found, 1.0) if np.ndim(logarithm) else min(float(found[0]), 1.0)
 
@@ -407,13 +411,37 @@ def _width(function: sp.Expr, residual: sp.Symbol) -> float | None:
     return float(f"{math.exp(found) / _USUAL_WIDTH:.11g}")
 
 
+def _least_at(slope: Callable[..., Any]) -> list[float]:
+    """Return the place of least value of a function whose slope is given, if it has one that is not 0."""
+    signed = np.concatenate([-_RESIDUALS, _RESIDUALS[::-1]])
+    slopes = slope(signed)
+    # Where it is 0 at one of them, its neighbours say so.
+    signed, slopes = (one[np.isfinite(slopes) & (slopes != 0)] for one in (signed, slopes))
+    rising = np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] > 0))
+    if len(rising) != 1 or signed[rising[0]] < 0 < signed[rising[0] + 1]:
+        return []
+    ends = signed[rising[0] : rising[0] + 2]
+    return [float(brentq(lambda at: float(np.ravel(slope(np.array([at])))[0]), *ends, xtol=1e-300, rtol=1e-14))]
+
+
+def _unit_seen(value: Callable[..., Any]) -> float:
+    """Return a unit of the variable, a power of ten near 1, in which the probes see something of a function."""
+    with np.errstate(all="ignore"):
+        for exponent in sorted(range(-15, 16), key=abs):
+            at = 10.0**exponent * _PROBES
+            if np.any(value(at)) or np.any(value(-at)):
+                return 10.0**exponent
+    return 1.0
+
+
 def _part(
     function: sp.Expr,
     variable: sp.Symbol,
     multiplier: sp.Expr,
     inflation: float,
     *,
-    probes: FloatArray | None = None,
+    is_residual: bool = False,
+    width: float | None = None,
 ) -> SurrogatePart:
     expanded = _budget.expand(function)
     if expanded.is_polynomial(variable):
@@ -425,14 +453,16 @@ def _part(
         function = function - exact
     value = numeric(function, (variable,))
     slope = numeric(sp.diff(function, variable), (variable,))
-    at = _PROBES if probes is None else probes
+    # A function may be flat over as much as the probes see.
+    unit = (_unit_seen(value) if function != 0 else 1.0) if width is None else width
     with np.errstate(all="ignore"):
-        right, left = value(at), value(-at)
+        right, left = value(unit * _PROBES), value(-unit * _PROBES)
     # Where a side overflows nothing is seen of its parity.
     seen = np.isfinite(right) & np.isfinite(left)
     right, left = right[seen], left[seen]
     sizes = np.abs(right) + np.abs(left)
-    size = 1e-12 * ((1.0 if probes is None else np.median(sizes)) + sizes)
+    # A target may be in any unit, and the loss of its residuals as small.
+    size = 1e-12 * ((np.median(sizes) if is_residual else 1.0) + sizes)
     numbers = surrogate.Part(
         value,
         slope,

@@ -18,6 +18,7 @@ from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
 from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
+from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.newton import newton
 from symdebias.solvers.regions import Near, Region
@@ -142,9 +143,12 @@ def _climb(
         theta = root.theta
         size = known.size(theta)
         if size > _WIDEST * unit:
+            frame = frame_of(part)
+            units = "" if frame.place is None else " Look at the units of the offset, too."
             raise DivergenceError(
-                f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(part):,} "
-                "records holds theta back. Use more records, raise l2, or release with less noise."
+                f"the pilot estimate runs away (||theta|| = {np.linalg.norm(frame.reported(theta)):.4g}): nothing in "
+                f"{len(part):,} records holds theta back. Use more records, raise l2, or release with less "
+                f"noise.{units}"
             )
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break

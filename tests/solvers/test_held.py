@@ -442,3 +442,10 @@ def test_a_stream_with_offsets_is_one_pass():
         slopes = (exposure[part] * np.exp(rows[part] @ theta) - counts[part])[:, None] * rows[part]
         theta = theta - 0.005 * gain * (slopes.mean(axis=0) + 0.1 * theta * [1, 1, 0])
     np.testing.assert_allclose(model.fit_.theta, theta, rtol=1e-11)
+
+
+def test_a_pilot_that_runs_away_with_an_offset_names_it():
+    X, y, offset = labelled()
+    corrected = sd.debias(sd.losses.logistic(), RELEASE)
+    with pytest.raises(DivergenceError, match=r"runs away.*units of the offset"):
+        sd.m_estimate(corrected, X, y, offset=1e5 * offset)
