@@ -22,9 +22,12 @@ _MOST_SIGNS = 12
 # A Hessian whose condition number is beyond this does not say where its root is.
 _LARGEST_CONDITION = 1e12
 # Clusters that are alike leave a variance to about a third of them by fourth moments, and Student's t with one degree
-# of freedom less than there are holds; where fewer than this share decide, and fewer than so many, the others do not
-# count.
-_FEW_OF_ALL, _MANY_DECIDE = 0.125, 50.0
+# of freedom less than there are holds; where fewer than this share decide, and fewer than `MANY_DECIDE`, the others do
+# not count.
+_FEW_OF_ALL = 0.125
+# From so many records, as the fourth moments of what each does to an estimate count them, a variance is as good as
+# known; of fewer than the second figure nobody knows how far they scatter.
+MANY_DECIDE, FEWEST_DECIDE = 50.0, 2.5
 # An eigenvalue of so little of the largest may have either sign by rounding.
 _ROUNDING = 1e-14
 
@@ -133,6 +136,24 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
     return float(brentq(missing, 0.0, bias_ratio + plain + 1e-9, xtol=1e-12))
 
 
+def fewest_deciding(squares: FloatArray, fourths: FloatArray) -> float:
+    """Return the least number that decides a variance, (sum d^2)^2/(sum d^4), over parameters.
+
+    A parameter that nothing moves is known, and nothing decides it; the number is infinite where all are.
+
+    Parameters
+    ----------
+    squares, fourths : array of shape (q,), float64
+        Sums of d^2 and of d^4, for what leaving out each record (cluster) does to each parameter.
+
+    Examples
+    --------
+    >>> fewest_deciding(np.array([4.0, 3.0, 0.0]), np.array([4.0, 4.5, 0.0]))
+    2.0
+    """
+    return float(np.min(squares**2 / np.where(fourths > 0, fourths, 1.0), initial=math.inf, where=fourths > 0))
+
+
 def freedom_of_few(deciding: float, clusters: int) -> int | None:
     """Return the degrees of freedom of a variance over clusters where few of them decide it, and None otherwise.
 
@@ -154,7 +175,7 @@ def freedom_of_few(deciding: float, clusters: int) -> int | None:
     >>> freedom_of_few(2.0, 200), freedom_of_few(4.0, 200), freedom_of_few(4.0, 12)
     (2, 8, None)
     """
-    if not deciding < min(_MANY_DECIDE, _FEW_OF_ALL * (clusters - 1)):
+    if not deciding < min(MANY_DECIDE, _FEW_OF_ALL * (clusters - 1)):
         return None
     linear = 3 * deciding - 1
     alike = (linear + math.sqrt(max(linear**2 - 12 * deciding, 0.0))) / 2

@@ -28,7 +28,7 @@ from symdebias.checks.records import labels_off
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
-from symdebias.inference import freedom_of_few
+from symdebias.inference import MANY_DECIDE, freedom_of_few
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -40,8 +40,6 @@ from symdebias.solvers.offsets import as_offset
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
-# From so many records a standard error is as good as known.
-MANY_DECIDE = 50.0
 # A record with more than this share of the weights is looked at as if it were left out.
 _MUCH_WEIGHT = 0.05
 # What metrics take scores for, and the links of fits for which they are that; None is that of losses whose scores

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.records import MANY_DECIDE, freedom_over_clusters, pull_of, without_each
+from symdebias.evaluation.records import freedom_over_clusters, pull_of, without_each
+from symdebias.inference import MANY_DECIDE
 
 # Parts whose clusters are put together at a time.
 _TOGETHER = 64

@@ -14,7 +14,15 @@ from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, freedom_of_few, require_variances, sandwich
+from symdebias.inference import (
+    FEWEST_DECIDE,
+    MANY_DECIDE,
+    Inference,
+    fewest_deciding,
+    freedom_of_few,
+    require_variances,
+    sandwich,
+)
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
@@ -26,9 +34,8 @@ from symdebias.solvers.scores import ReleasedRecords
 _FEWEST_CLUSTERS = 5
 # Of so many clusters a covariance is as good as known, and what one of average size does to theta does not matter.
 _MANY_CLUSTERS = 1000
-# From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
-# of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
-_MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
+# Records on which it is looked at how many decide a parameter.
+_LOOKED_AT = 100_000
 # Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
 _NUMBERS, _ROWS = 2**14, 256
 # Records whose gradients are there at a time: whole blocks of a kernel.
@@ -109,12 +116,12 @@ def at_root(
                 )
         else:
             covariance, deciding = of_records(records, theta, found, hessian, penalty, metric)
-            if deciding < _FEWEST_RECORDS:
+            if deciding < FEWEST_DECIDE:
                 refusal = (
                     f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
                     "bounded loss, leave out or bound columns with few large values, or release with less noise."
                 )
-            elif deciding < _MANY_RECORDS:
+            elif deciding < MANY_DECIDE:
                 freedom = int(2 * deciding)
                 notes.append(
                     f"as few as {deciding:.3g} records decide the variance of a parameter: intervals and tests are by "
@@ -195,10 +202,10 @@ def _with_estimates(
         whole += part.covariance
         fourths = fourths + np.diag(part.covariance) ** 2 / part.degrees_of_freedom
     total = np.diag(whole)
-    least = np.min(total**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf, where=fourths > 0)
+    least = fewest_deciding(total, fourths)
     if not parts:
         return whole, math.inf, None
-    return whole, float(least), float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
+    return whole, least, float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
 
 
 def of_records(
@@ -265,8 +272,7 @@ def of_records(
             "three records or fewer tell nearly all that is known of a parameter, and nothing says how far others "
             "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
         )
-    # A parameter that no record moves is known, and nothing decides it.
-    return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
+    return covariance, fewest_deciding(squares, fourths)
 
 
 def _in_steps(part: Records, theta: FloatArray, mean: FloatArray, rows: slice, step: int) -> Iterator[FloatArray]:
@@ -442,12 +448,11 @@ def of_clusters(
             "others would scatter about them. Leave out or bound columns that vary in few clusters alone, or give l2."
         )
     squares = moves**2
-    fourths = np.sum(squares**2, axis=0)
-    deciding = squares.sum(axis=0) ** 2 / np.where(fourths > 0, fourths, np.nan)
+    deciding = fewest_deciding(squares.sum(axis=0), np.sum(squares**2, axis=0))
     if count >= _FEWEST_CLUSTERS and len(most) > 2 and most[2] > _MOST_OF_FEW:
-        deciding = np.minimum(deciding, 2.0)
+        deciding = min(deciding, 2.0)
     effective = records.total**2 / float(mass @ mass)
-    return covariance * ((count - 1) / count), count, effective, float(np.nanmin(deciding, initial=math.inf))
+    return covariance * ((count - 1) / count), count, effective, deciding
 
 
 def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:

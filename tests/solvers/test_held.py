@@ -1,6 +1,7 @@
 """Descent with an offset that is a column whose parameter is held at 1."""
 
 import importlib
+import re
 import warnings
 
 import numpy as np
@@ -449,3 +450,16 @@ def test_a_pilot_that_runs_away_with_an_offset_names_it():
     corrected = sd.debias(sd.losses.logistic(), RELEASE)
     with pytest.raises(DivergenceError, match=r"runs away.*units of the offset"):
         sd.m_estimate(corrected, X, y, offset=1e5 * offset)
+
+
+def test_few_records_decide_beside_an_offset_as_without_one():
+    """The parameter that is held is moved by no record, and does not hide the one that four records decide."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.normal(size=2_000), np.zeros(2_000)], axis=1)
+    X[:4, 1] = [1.0, -1.2, 0.8, 1.1]
+    offset = 0.3 * rng.normal(size=2_000)
+    y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-(X @ [1.0, 0.5] + offset))), 1.0, -1.0)
+    corrected = sd.debias(sd.losses.logistic(), sd.Release())
+    for how in ({}, {"offset": offset}):
+        summary = sd.m_estimate(corrected, X, y, l2=1e-3, **how).summary()
+        assert re.search(r"as few as 3\.\d* records decide", summary)

@@ -12,7 +12,7 @@ from symdebias._arrays import FloatArray, check_same_index
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
-from symdebias.inference import Inference
+from symdebias.inference import FEWEST_DECIDE, MANY_DECIDE, Inference, fewest_deciding
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
@@ -28,9 +28,8 @@ _CLOSE = 1e-6
 # Evaluations for each parameter, and for four more, before the search is given up.
 _EVALUATIONS = 10
 # Records with more than this share of second moments are looked at as left out, and leave at least the second; three
-# that tell more than the third of a parameter, and fewer deciding records than the fourth, leave no intervals. Of so
-# many as the last a covariance is as good as known.
-_MUCH_LEVERAGE, _LEAST_LEFT, _MOST_OF_FEW, _FEWEST_RECORDS, _MANY_RECORDS = 0.05, 0.05, 0.9, 2.5, 50.0
+# that tell more than the third of a parameter leave no intervals.
+_MUCH_LEVERAGE, _LEAST_LEFT, _MOST_OF_FEW = 0.05, 0.05, 0.9
 # From this condition number on a root is one of many.
 _WORST_CONDITION = 1e10
 
@@ -224,10 +223,7 @@ class Problem:
         """
         influence, told = self._without_each(influence)
         squares = influence**2
-        fourths = np.sum(squares**2, axis=0)
-        deciding = float(
-            np.min(squares.sum(axis=0) ** 2 / np.where(fourths > 0, fourths, np.nan), initial=np.inf, where=fourths > 0)
-        )
+        deciding = fewest_deciding(squares.sum(axis=0), np.sum(squares**2, axis=0))
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
         refusal = ""
@@ -236,7 +232,7 @@ class Problem:
                 f"{biased} leaves a bias in theta, and intervals would not cover. Read standard_errors, which say how "
                 "theta scatters, or use a corrected loss."
             )
-        elif told > _MOST_OF_FEW or deciding < _FEWEST_RECORDS:
+        elif told > _MOST_OF_FEW or deciding < FEWEST_DECIDE:
             refusal = (
                 "three records or fewer decide a parameter, and intervals would not cover. Leave out or bound columns "
                 "that vary in few records alone, or give l2."
@@ -247,7 +243,7 @@ class Problem:
             refusal,
             None if biased else np.zeros(len(theta)),
             ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
-            None if refusal or deciding >= _MANY_RECORDS else int(2 * deciding),
+            None if refusal or deciding >= MANY_DECIDE else int(2 * deciding),
         )
         return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 
