@@ -106,7 +106,7 @@ def _many_in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatA
         starts = rows.start + size * np.flatnonzero(left)
         return [slice(start, min(start + size, rows.stop)) for start in starts.tolist()]
 
-    found = over_chunks(len(values), clip, size * max(1, NUMBERS // (size * columns)))
+    found = over_chunks(len(values), clip, size * max(1, 2 * NUMBERS // (size * columns)))
     if left := list(itertools.chain.from_iterable(found)):
         require_finite(values)
         for rows in left:
