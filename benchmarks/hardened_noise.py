@@ -7,17 +7,28 @@ added in float64 to the other end of the range, gives this value. Where none doe
 certainty. Beside the shares of such values stand draws per second of processor time (the best of the repeats), of plain
 and of hardened noise, and of the samplers of diffprivlib and OpenDP where these are installed; and the time of a call
 where none, half or all of the records lie outside of their bounds, which must make no difference.
+
+The last table has how many times as fast two threads are as one, by the clock: the ceiling of the machine, that of two
+processes which run a bare compiled sampler or copy memory, each on a processor of its own, and what calls come to. The
+threads stand on one processor each as well, so that it is the calls that are timed and not where a system puts them.
 """
 
 import argparse
 import functools
 import importlib.util
+import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
+import numba
 import numpy as np
 
 import symdebias as sd
+from symdebias.codegen import draws
 from symdebias.mechanisms import sampling
 from symdebias.solvers.central.grids import noised
 
@@ -39,6 +50,8 @@ MECHANISMS = {
     "randomized response, epsilon 1": (sd.RandomizedResponse(1.0, categories=(0, 1)), 1),
 }
 BLOCK = 1_000_000
+# Of fewer numbers nothing is told by the clock of two processes.
+_FEW = 100_000
 
 
 def excluded(released: np.ndarray, other: float) -> np.ndarray:
@@ -88,6 +101,109 @@ def by_share(mechanism: sd.mechanisms.Mechanism, columns: int, count: int, repea
             np.copyto(given, kinds[place])
             times[repeat, place] = 1e3 * seconds(functools.partial(mechanism.privatize, given))
     return times.min(axis=0).tolist()
+
+
+def place(processor: int, thread: int = 0) -> None:
+    """Put a thread, or this one, onto one processor where the system can do so."""
+    with suppress(AttributeError, OSError):
+        os.sched_setaffinity(thread, {processor})
+
+
+def bare(name: str, count: int) -> Callable[[], object]:
+    """Return work that takes no part of the library with it: a compiled sampler in a cache, or copies of memory."""
+    if name == "copy":
+        ones, others = np.ones(4 * count), np.ones(4 * count)
+        return lambda: np.copyto(others, ones)
+    kernel, pairs = draws.compiled("normal"), 2**15
+    words = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, (2, pairs), dtype=np.int64)
+    found, places = np.empty(2 * pairs, dtype=np.int64), np.empty(64, dtype=np.int64)
+
+    def draw() -> None:
+        for _ in range(0, count, 2 * pairs):
+            kernel(words[0], words[1], 1e6, 0.4999, 2**46, found, places)
+
+    return draw
+
+
+def one_of(name: str, count: int, processor: int, repeats: int, meet: Any, told: Any) -> None:
+    """Time bare work in a process of its own, which begins each time with the others."""
+    place(processor)
+    draw = bare(name, count)
+    draw()
+    for _ in range(repeats):
+        meet.wait()
+        began = time.perf_counter()
+        draw()
+        told.put(time.perf_counter() - began)
+
+
+def ceiling(name: str, count: int, repeats: int) -> float:
+    """Return how many times as much two processes do as one does in the same time."""
+    start, best = multiprocessing.get_context("spawn"), []
+    for together in (1, 2):
+        meet, told = start.Barrier(together), start.Queue()
+        processes = [
+            start.Process(target=one_of, args=(name, count, processor, repeats, meet, told))
+            for processor in range(together)
+        ]
+        for process in processes:
+            process.start()
+        times = [told.get() for _ in range(repeats * together)]
+        for process in processes:
+            process.join()
+        best.append(min(max(times[first : first + together]) for first in range(0, len(times), together)))
+    return 2 * best[0] / best[1]
+
+
+def by_threads(draw: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Return the milliseconds of a call on one thread and on two, measured in turns."""
+    before, times = numba.get_num_threads(), {1: [], 2: []}
+    known = set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    for _ in range(repeats + 1):
+        for threads, found in times.items():
+            numba.set_num_threads(threads)
+            began = time.perf_counter()
+            draw()
+            found.append(time.perf_counter() - began)
+        for thread in threading.enumerate():
+            if thread.native_id is not None:
+                place(int(thread is not threading.main_thread()), thread.native_id)
+    numba.set_num_threads(before)
+    for thread in threading.enumerate():
+        if known is not None and thread.native_id is not None:
+            os.sched_setaffinity(thread.native_id, known)
+    # Without the first ones, which start the thread.
+    one, two = (1e3 * min(found[1:]) for found in times.values())
+    return one, two
+
+
+def on_two_threads(count: int, repeats: int) -> None:
+    """Print how calls grow faster by a second thread, and what the machine allows."""
+    if min(numba.config.NUMBA_NUM_THREADS, os.cpu_count() or 1) < 2:
+        print("two threads: there is one processor")
+        return
+    # Three processes each, which take longer to start than few draws.
+    for name, said in (("sampler", "bare compiled sampler"), ("copy", "copies of memory")) if count >= _FEW else ():
+        print(f"ceiling of two processes, {said}: {ceiling(name, count, 5 * repeats):.2f}", flush=True)
+    rng = np.random.default_rng(0)
+    rows, numbers = rng.uniform(-0.3, 0.3, (count // 10, 10)), rng.random(count)
+    normal, laplace = sd.Release(sd.GaussianMechanism(5.0, 1e-5, 1.0)), sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0))
+    labels, coins = np.where(numbers < 0.5, -1.0, 1.0), sd.RandomizedResponse(1.0)
+    counts, geometric = np.floor(20 * numbers), sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 20))
+    stairs, cap = sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)), sd.SphericalCapMechanism(5.0, 1.0)
+    calls: dict[str, Callable[[], object]] = {
+        "privatize, normal": functools.partial(normal.privatize, rows),
+        "privatize, normal, seeded": functools.partial(normal.privatize, rows, random_state=0),
+        "Laplace": functools.partial(laplace.privatize, numbers),
+        "labels": functools.partial(coins.privatize, labels),
+        "staircase": functools.partial(stairs.privatize, numbers),
+        "discrete Laplace": functools.partial(geometric.privatize, counts),
+        "cap": functools.partial(cap.privatize, rows[: max(1, len(rows) // 2)]),
+    }
+    print(f"{f'{count:,} numbers by the clock, ms':<42}{'one thread':>12}{'two':>10}{'times':>8}")
+    for name, call in calls.items():
+        one, two = by_threads(call, 5 * repeats)
+        print(f"{name:<42}{one:>12.2f}{two:>10.2f}{one / two:>8.2f}", flush=True)
 
 
 def peers(count: int) -> dict[str, Callable[[], object]]:
@@ -144,6 +260,7 @@ def main() -> None:
         print(f"{name:<80}{per_second(draw, drawn, options.repeats):>10.3g}", flush=True)
     shares = by_share(sd.GaussianMechanism(5.0, 1e-5, 1.0), 10, count, 10 * options.repeats)
     print("normal noise, ms of a call with no, half, all records outside:", *(f"{time:.2f}" for time in shares))
+    on_two_threads(count, options.repeats)
     few = count // 20
     for name, other in peers(few).items():
         print(f"{name:<60}{per_second(other, few, 1):>20.2f}")

@@ -61,12 +61,19 @@ def privatized(columns: int, X: Any, y: Any) -> Any:
     return sd.Release(own, sd.RandomizedResponse(1.0)).privatize(X, y, random_state=0)
 
 
+def in_one_vector(columns: int, X: Any, y: Any) -> Any:
+    """Return records noised by one mechanism, which have names where they came with some."""
+    release = sd.Release(sd.GaussianMechanism(5.0, 1e-5, 3.0), sd.RandomizedResponse(1.0))
+    return release.privatize(X, y, outside="clip-all")
+
+
 WORK: dict[str, Callable[..., Any]] = {
     "m_estimate, exponential": fitted(sd.m_estimate, sd.losses.exponential),
     "m_estimate, logistic": fitted(sd.m_estimate, sd.losses.logistic),
     "sgd, exponential": fitted(lambda *records: sd.sgd(*records, random_state=0), sd.losses.exponential),
     "evaluate, log loss": judged,
     "privatize, each column": privatized,
+    "privatize, one mechanism": in_one_vector,
 }
 
 

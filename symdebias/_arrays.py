@@ -23,6 +23,7 @@ from symdebias._tables import is_number_as_text as is_number_as_text
 from symdebias._tables import is_table as is_table
 from symdebias._tables import shown_names as shown_names
 from symdebias._tables import table_like as table_like
+from symdebias._tables import table_of as table_of
 from symdebias._tables import take_rows as take_rows
 from symdebias._tables import with_dtype_of as with_dtype_of
 from symdebias._tables import without_view as without_view

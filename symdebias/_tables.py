@@ -234,6 +234,16 @@ def table_like(template: Any, names: Sequence[str], values: Sequence[Any], *, ke
     return type(template)(columns)
 
 
+def table_of(template: Any, names: Sequence[str], matrix: Any, *, keep_index: bool = False) -> Any:
+    """Return a table as `table_like` does, with the columns of a matrix, shape (n, p), which is given up.
+
+    A table of pandas has them where they are; others have columns one by one, in memory of their own.
+    """
+    if _package(template) != "pandas" or type(template).__name__ != "DataFrame":
+        return table_like(template, names, list(matrix.T), keep_index=keep_index)
+    return type(template)(matrix, columns=list(names), index=template.index if keep_index else None, copy=False)
+
+
 def _made_series(name: str, values: Any, kind: Any, dtype: Any = None) -> Any:
     """Return values as a column of narwhals."""
     narwhals = _narwhals()

@@ -21,6 +21,8 @@ from symdebias.codegen.kernels import IMPORTS
 MANY = 2**19
 # Numbers that are computed at a time: their workspace stays in the nearest cache.
 _TILE = 512
+# Numbers of rows that are clipped at a time, and of which the same holds.
+_CLIPPED = 640
 # Trials of points of a sphere that are looked at together.
 TRIALS = 64
 # A sum with 3 2^51 has units of 1, and its bits are those of 3 2^51 plus the whole number.
@@ -260,57 +262,60 @@ def kernel(values, per_unit, limit, farthest, squared, places):
     return bad
 """
 
-_CLIP_ROWS = """
+_CLIP_ROWS = f"""
 def kernel(values, sums, given, squared, together, lengths, clipped, outside, left):
     radius, far_sum, least_factor, least, wanted, most = lengths
     columns = values.shape[1]
-    eights, factors = columns//8, np.empty(together)
-    for start in range(0, len(values), together):
-        rows = min(together, len(values) - start)
-        block, mine, sizes, marks = (
-            values[start:start + rows], clipped[start:start + rows], sums[start:start + rows],
-            outside[start:start + rows],
-        )
-        if not given:
-            # Two sums of every other square, four pairs at a time in their reverse order: as NumPy's einsum adds them.
+    # What is told of so many rows together is found for fewer at a time: their numbers stay in the nearest cache.
+    few = max(16, {_CLIPPED}//columns)
+    eights, factors = columns//8, np.empty(few)
+    for begin in range(0, len(values), together):
+        fine, end = True, min(begin + together, len(values))
+        for start in range(begin, end, few):
+            rows = min(few, end - start)
+            block, mine, sizes, marks = (
+                values[start:start + rows], clipped[start:start + rows], sums[start:start + rows],
+                outside[start:start + rows],
+            )
+            if not given:
+                # Two sums of every other square, four pairs at a time in their reverse order: as NumPy's einsum adds.
+                for i in range(rows):
+                    even, odd = 0.0, 0.0
+                    for b in range(eights):
+                        even += block[i, 8*b + 6]*block[i, 8*b + 6]
+                        odd += block[i, 8*b + 7]*block[i, 8*b + 7]
+                        even += block[i, 8*b + 4]*block[i, 8*b + 4]
+                        odd += block[i, 8*b + 5]*block[i, 8*b + 5]
+                        even += block[i, 8*b + 2]*block[i, 8*b + 2]
+                        odd += block[i, 8*b + 3]*block[i, 8*b + 3]
+                        even += block[i, 8*b]*block[i, 8*b]
+                        odd += block[i, 8*b + 1]*block[i, 8*b + 1]
+                    for j in range(8*eights, columns - 1, 2):
+                        even += block[i, j]*block[i, j]
+                        odd += block[i, j + 1]*block[i, j + 1]
+                    if columns % 2:
+                        even += block[i, columns - 1]*block[i, columns - 1]
+                    sizes[i] = even + odd
             for i in range(rows):
-                even, odd = 0.0, 0.0
-                for b in range(eights):
-                    even += block[i, 8*b + 6]*block[i, 8*b + 6]
-                    odd += block[i, 8*b + 7]*block[i, 8*b + 7]
-                    even += block[i, 8*b + 4]*block[i, 8*b + 4]
-                    odd += block[i, 8*b + 5]*block[i, 8*b + 5]
-                    even += block[i, 8*b + 2]*block[i, 8*b + 2]
-                    odd += block[i, 8*b + 3]*block[i, 8*b + 3]
-                    even += block[i, 8*b]*block[i, 8*b]
-                    odd += block[i, 8*b + 1]*block[i, 8*b + 1]
-                for j in range(8*eights, columns - 1, 2):
-                    even += block[i, j]*block[i, j]
-                    odd += block[i, j + 1]*block[i, j + 1]
-                if columns % 2:
-                    even += block[i, columns - 1]*block[i, columns - 1]
-                sizes[i] = even + odd
-        fine = True
-        for i in range(rows):
-            fine &= sizes[i] < far_sum
-        if squared:
+                fine &= sizes[i] < far_sum
+            if squared:
+                for i in range(rows):
+                    sizes[i] = np.sqrt(sizes[i])
             for i in range(rows):
-                sizes[i] = np.sqrt(sizes[i])
-        for i in range(rows):
-            fine &= least_factor*sizes[i] <= radius
+                fine &= least_factor*sizes[i] <= radius
+            # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there
+            # would make the time depend on how many rows are drawn in.
+            for i in range(rows):
+                factors[i] = wanted/sizes[i]
+            for i in range(rows):
+                factor = factors[i]
+                factors[i] = factor if sizes[i] > least else 1.0
+                marks[i] = np.uint8(sizes[i] > most)
+            for i in range(rows):
+                for j in range(columns):
+                    mine[i, j] = block[i, j]*factors[i]
         # NaN and infinity are never fine.
-        left[start//together] = np.uint8(not fine)
-        # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there
-        # would make the time depend on how many rows are drawn in.
-        for i in range(rows):
-            factors[i] = wanted/sizes[i]
-        for i in range(rows):
-            factor = factors[i]
-            factors[i] = factor if sizes[i] > least else 1.0
-            marks[i] = np.uint8(sizes[i] > most)
-        for i in range(rows):
-            for j in range(columns):
-                mine[i, j] = block[i, j]*factors[i]
+        left[begin//together] = np.uint8(not fine)
     return 0
 """
 

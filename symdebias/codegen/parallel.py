@@ -1,7 +1,8 @@
 """Run what is done with records on all cores: chunks of rows, whose results are added or kept in order.
 
 Chunks have a fixed size, so that a result does not depend on the number of threads. Kernels and the array functions of
-NumPy release Python's lock.
+NumPy release Python's lock. Who asks for work takes part in it: with two cores one other thread is woken, not two, and
+where the other core is busy nobody waits for it.
 """
 
 import functools
@@ -21,6 +22,7 @@ from symdebias._arrays import FloatArray
 # little is done with each.
 CHUNK, NUMBERS = 2**15, 2**17
 _NAME = "symdebias"
+_own = threading.local()
 
 
 def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> list[Any]:
@@ -39,7 +41,7 @@ def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> l
     threads = _threads(len(chunks))
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
-    return list(_pool(threads, os.getpid()).map(_as_here(work), chunks))
+    return _shared_out(work, chunks, threads)
 
 
 def all_finite(array: FloatArray) -> bool:
@@ -58,7 +60,7 @@ def all_finite(array: FloatArray) -> bool:
 
 def _threads(parts: int) -> int:
     """Return how many threads work on so many parts: none but this one where it is itself one of those that work."""
-    if parts <= 1 or threading.current_thread().name.startswith(_NAME):
+    if parts <= 1 or getattr(_own, "works", False) or threading.current_thread().name.startswith(_NAME):
         return 1
     threads: int = min(parts, numba.get_num_threads())
     return threads
@@ -82,7 +84,45 @@ def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
     if parts == 1:
         work(slices[0])
     else:
-        list(_pool(parts, os.getpid()).map(_as_here(work), slices))
+        _shared_out(work, slices, parts)
+
+
+def _shared_out(work: Callable[[slice], Any], parts: Sequence[slice], threads: int) -> list[Any]:
+    """Return what `work` says of each part, in order: this thread and others take one after the other.
+
+    Of several errors the one of the first part is raised, which does not depend on the number of threads.
+    """
+    found: list[Any] = [None] * len(parts)
+    failed: dict[int, BaseException] = {}
+    places = iter(range(len(parts)))
+
+    def run(_: Any = None) -> None:
+        _own.works, place = True, -1
+        try:
+            for place in places:
+                if failed:
+                    return
+                found[place] = work(parts[place])
+        except BaseException as error:  # also an interruption: raised when nobody writes any more
+            failed[place] = error
+        finally:
+            _own.works = False
+
+    others = [_pool(threads - 1, os.getpid()).submit(_as_here(run), slice(0)) for _ in range(threads - 1)]
+    run()
+    for other in others:
+        # One that has not begun yet is not waited for.
+        if not other.cancel():
+            other.result()
+    if failed:
+        # Nothing that is left refers to the error, which refers to the records.
+        first = failed.pop(min(failed))
+        failed.clear()
+        try:
+            raise first
+        finally:
+            del first
+    return found
 
 
 def _as_here(work: Callable[[slice], Any]) -> Callable[[slice], Any]:
@@ -99,7 +139,7 @@ def _as_here(work: Callable[[slice], Any]) -> Callable[[slice], Any]:
 
 @functools.cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work: starting them takes longer than a pass. A forked process has its own."""
+    """Return other threads that wait for work: starting them takes longer than a pass. A forked process has its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix=_NAME)
 
 

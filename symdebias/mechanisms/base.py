@@ -16,8 +16,8 @@ from symdebias._arrays import FloatArray, check_finite_values, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.clipping import BoolArray
-from symdebias.mechanisms.ranges import Labels, Pair, Range
+from symdebias.mechanisms.clipping import BoolArray, clipped_in_place
+from symdebias.mechanisms.ranges import Ball, Labels, Numbers, Pair, Range
 from symdebias.noise import (
     AdditiveNoise,
     ChannelNoise,
@@ -279,6 +279,23 @@ class Mechanism(ABC):
             check_finite_values(array)
         inside, outside = self.range.clip(array)
         return Clipped(inside, outside, self, maker=_MAKER)
+
+    def clip_in_place(self, values: FloatArray) -> Clipped:
+        """Return what `clip` does, and give up the values: those clipped may be written over them.
+
+        Parameters
+        ----------
+        values : array of shape (n,) or (n, k), float64
+            Numbers that nobody else has.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `clip`.
+        """
+        if getattr(self.clip, "__func__", None) is not Mechanism.clip or type(self.range) not in (Numbers, Ball):
+            return self.clip(values)
+        return Clipped(values, clipped_in_place(values, self.range.clip), self, maker=_MAKER)
 
     def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
         """Return noised values.

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,35 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
     return clipped, outside
 
 
+def clipped_in_place(values: FloatArray, clip: Callable[[FloatArray], tuple[FloatArray, BoolArray]]) -> BoolArray:
+    """Write clipped values over those given, some rows at a time, and return which lay outside.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, k), float64
+        What is written to.
+    clip : callable
+        Takes some rows, as many as kernels are called for, and returns them clipped and which lay outside.
+    """
+    outside, rows = np.empty(len(values), dtype=bool), _rows_in_place(values[:1].size)
+    # The last rows are not fewer than that.
+    starts = [*range(0, max(1, len(values) - rows + 1), rows), len(values)]
+    for start, end in itertools.pairwise(starts):
+        try:
+            values[start:end], outside[start:end] = clip(values[start:end])
+        except ValueError:
+            # The row that a message names is one of all; those before it are finite.
+            require_finite(values)
+            raise
+    return outside
+
+
+def _rows_in_place(columns: int) -> int:
+    """Return a number of rows for which a kernel is called, in whole blocks: `in_ball` takes those of a block alike."""
+    block = _rows_at_once(columns)
+    return block * -(-2 * draws.MANY // (block * columns))
+
+
 def require_finite(values: FloatArray) -> None:
     """Raise ValueError where an entry is NaN or infinite."""
     if not all_finite(values):
@@ -77,7 +106,7 @@ def _many_in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatA
         starts = rows.start + size * np.flatnonzero(left)
         return [slice(start, min(start + size, rows.stop)) for start in starts.tolist()]
 
-    found = over_chunks(len(values), clip, size * max(1, NUMBERS // (size * columns)))
+    found = over_chunks(len(values), clip, size * max(1, 2 * NUMBERS // (size * columns)))
     if left := list(itertools.chain.from_iterable(found)):
         require_finite(values)
         for rows in left:

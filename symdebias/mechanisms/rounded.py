@@ -102,13 +102,19 @@ def noised(
     """
     step = step_for(scale, inside.sensitivity)
     origin = inside.origin(step)
+    columns = values.size // len(values)
     if values.size < draws.MANY or not values.flags.c_contiguous:
-        places = inside.multiples(values, step)
-        places += noise(scale / step, values.shape, source, np.empty(values.size, dtype=np.int64))
-        return _released(places, step, origin)
+        sums, drawn = np.empty(values.shape), replace(source, many=source.many or values.size >= draws.MANY)
+
+        def add(rows: slice) -> None:
+            places = inside.multiples(values[rows], step)
+            places += noise(scale / step, places.shape, drawn, np.empty(places.size, dtype=np.int64))
+            sums[rows] = _released(places, step, origin)
+
+        in_parts(len(values), add, source, max(1, _BLOCK // columns), whole_stream=True)
+        return sums
     drawn, kernel, first = replace(source, many=True), draws.compiled("release"), float(origin * Fraction(step))
     released = values if in_place else np.empty(values.shape)
-    columns = values.size // len(values)
 
     def place(rows: slice) -> None:
         # Integers stand where the numbers will.

@@ -85,8 +85,10 @@ def in_order(values: PerColumn, columns: Sequence[str], *, absent: float) -> Flo
     return np.array([by_name.get(name, absent) for name in columns])
 
 
-def standardised(matrix: FloatArray, columns: Sequence[str], center: PerColumn, scale: PerColumn) -> FloatArray:
-    """Return records, centred and scaled: a copy, or themselves where there is nothing to do.
+def standardised(
+    matrix: FloatArray, columns: Sequence[str], center: PerColumn, scale: PerColumn, *, in_place: bool = False
+) -> FloatArray:
+    """Return records, centred and scaled: a copy, or themselves where nothing is to be done or they are given up.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def standardised(matrix: FloatArray, columns: Sequence[str], center: PerColumn, 
     """
     if not (center or scale):
         return matrix
-    released = matrix.copy()
+    released = matrix if in_place else matrix.copy()
     with np.errstate(over="ignore"):
         if center:
             released -= in_order(center, columns, absent=0.0)

@@ -38,12 +38,26 @@ def bound_to(release: "Release", X: Any) -> "Release":
             "table, or name the columns first: release.bind(names), noiseless ones last."
         )
     # Its entries are looked at where it is taken.
-    return _numbered(release, _arrays.features_array(X, check_finite=False).shape[1])
+    return _numbered(_Itself(release), _arrays.features_array(X, check_finite=False).shape[1])
+
+
+class _Itself:
+    """A release that is looked up as the object that it is: equal ones may write 0.0 and -0.0 on their cards."""
+
+    def __init__(self, release: "Release") -> None:
+        self.release = release
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.release is other.release
+
+    def __hash__(self) -> int:
+        return id(self.release)
 
 
 @functools.lru_cache(maxsize=64)
-def _numbered(release: "Release", count: int) -> "Release":
+def _numbered(itself: _Itself, count: int) -> "Release":
     """Return a release with names x0, x1, ... for so many columns, kept as blocks of records come one after another."""
+    release = itself.release
     check_count(release, count)
     names = [f"x{index}" for index in range(count - len(release.noiseless))]
     return release.bind((*names, *release.noiseless))

@@ -54,13 +54,18 @@ def noised_records(
     if y is not None:
         target = target_numbers(y, labels, rows=len(matrix))
         _arrays.check_same_index(X, y)
-    released = standardised(matrix, columns, release.center, release.scale)
+    is_own = _is_own(matrix, X)
+    released = standardised(matrix, columns, release.center, release.scale, in_place=is_own)
     if release.coupling is not None:
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
     placed = release.placed(len(columns))
     try:
-        clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
+        if len(placed) == 1 and released[:, placed[0][0]].size == released.size and is_own:
+            # Those clipped stand where the true ones did, of which nobody but this call has this copy.
+            clipped = [placed[0][1].clip_in_place(_taken(placed[0][1], released))]
+        else:
+            clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
     except ValueError as error:
         refused: ValueError | None = error
     else:
@@ -93,7 +98,7 @@ def noised_records(
             noised |= zip(columns[place], drawn.reshape(len(drawn), -1).T, strict=True)
     else:
         # An array of the caller's would be written to, and change later.
-        if released is matrix:
+        if released is matrix and not is_own:
             released = matrix.copy() if release.noiseless else np.empty_like(matrix)
         for place, mechanism in placed:
             drawn = mechanism.noise_in_place(clipped.pop(0), source)
@@ -147,6 +152,14 @@ def _in_one_vector(
     )
 
 
+def _is_own(matrix: FloatArray, X: Any) -> bool:
+    """Whether a matrix that was made of X has entries of its own."""
+    if not _arrays.is_table(X):
+        return isinstance(X, np.ndarray) and not np.may_share_memory(matrix, X)
+    # Columns of a table are put beside one another in an array of its own.
+    return True
+
+
 def _takes_all(release: "Release") -> bool:
     """Whether one mechanism clips all columns as they are collected."""
     if release.coupling is not None or len(release.groups) != 1 or release.noiseless:
@@ -185,11 +198,14 @@ def _as_sent(release: "Release", released: FloatArray | Mapping[str, FloatArray]
             if not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
                 released[:, place] = labels.codes(released[:, place])
         return released
+    labels_sent = labels_of(release.groups, "sent")
+    if isinstance(released, np.ndarray) and not (labels_sent or any(_is_whole(one) for _, one in release.groups)):
+        # All columns are noised numbers, which a table can have where they are.
+        return _arrays.table_of(X, columns, released, keep_index=keep_index)
     table = _arrays.frame(X)
     own = {name: table[name] for name in _arrays.column_names(X)}
     by_name = zip(columns, released.T, strict=True) if isinstance(released, np.ndarray) else released
     sent: dict[str, Any] = dict(by_name)
-    labels_sent = labels_of(release.groups, "sent")
     moved = {pair[0] for pair in (*release.center, *release.scale) if isinstance(pair, tuple)}
     for names, mechanism in release.groups:
         for name in names or ():

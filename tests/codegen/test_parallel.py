@@ -1,5 +1,11 @@
 """Work on several threads: it is done there as it is where it was asked for."""
 
+import contextlib
+import gc
+import threading
+import time
+import weakref
+
 import numpy as np
 import pytest
 
@@ -35,3 +41,74 @@ def test_other_threads_meet_overflow_as_this_one_does(over):
             over(4, work)
     with np.errstate(over="ignore"):
         over(4, work)
+
+
+@pytest.mark.parametrize("over", [over_chunks, over_parts])
+def test_who_asks_takes_part_and_one_other_thread_with_it(over):
+    threads, meet = set(), threading.Barrier(2)
+
+    def work(part):
+        threads.add(threading.get_ident())
+        if part.start < 2:
+            # Two parts at once: neither goes on before the other has begun.
+            meet.wait(30)
+
+    over(2, work)
+    assert len(threads) == 2
+    assert threading.get_ident() in threads
+
+
+def test_a_thread_that_does_not_come_is_not_waited_for(monkeypatch):
+    """Where the other core is busy, its part of the work is done here."""
+    pool, held = parallel.ThreadPoolExecutor(1), threading.Event()
+    pool.submit(held.wait, 30)
+    monkeypatch.setattr(parallel, "_pool", lambda threads, process: pool)
+    try:
+        assert over_chunks(5, lambda part: part.start) == [0, 1, 2, 3, 4]
+        assert not held.is_set()
+    finally:
+        held.set()
+        pool.shutdown()
+
+
+def test_work_within_work_starts_no_threads():
+    inner = over_chunks(4, lambda part: set(over_chunks(3, lambda _: threading.get_ident())))
+    assert [len(one) for one in inner] == [1, 1, 1, 1]
+    # And what comes after goes on several threads again.
+    assert over_chunks(3, lambda part: part.stop) == [1, 2, 3]
+
+
+def test_of_several_errors_that_of_the_first_part_is_raised():
+    begun = threading.Barrier(2)
+
+    def work(part):
+        if part.start < 2:
+            begun.wait(30)
+        raise ValueError(str(part.start))
+
+    for _ in range(20):
+        with pytest.raises(ValueError, match=r"^0$"):
+            over_chunks(6, work)
+
+
+def test_nothing_refers_to_records_of_a_failed_pass():
+    def fail():
+        records = np.zeros(3)
+        seen = weakref.ref(records)
+
+        def work(part):
+            raise ValueError(str(records[part].sum()))
+
+        with contextlib.suppress(ValueError):
+            over_chunks(4, work)
+        return seen
+
+    gc.disable()
+    try:
+        seen, end = fail(), time.monotonic() + 30
+        # The other thread may be about to let go of what it was given.
+        while seen() is not None and time.monotonic() < end:
+            time.sleep(0.001)
+        assert seen() is None
+    finally:
+        gc.enable()

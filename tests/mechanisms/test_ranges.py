@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse
 from symdebias.mechanisms.clipping import in_ball
 from symdebias.mechanisms.input_perturbation import Halves
 from symdebias.mechanisms.ranges import Ball, Grid, Labels, Numbers, rounded_up
@@ -124,3 +125,40 @@ def test_every_row_passes_through_the_same_arithmetic(order, kind, monkeypatch):
         work[which] = seen
     assert len(work[kind]) > 5
     assert work[kind] == work["all inside"]
+
+
+@pytest.mark.parametrize("shape", [(50,), (50, 1), (50, 3), (4, 200)])
+def test_values_that_are_given_up_are_clipped_as_others_and_in_their_place(shape, monkeypatch):
+    """Some rows at a time: of whole blocks, so that each row passes through the same arithmetic."""
+    monkeypatch.setattr("symdebias.mechanisms.clipping._NUMBERS", 8)
+    monkeypatch.setattr("symdebias.mechanisms.clipping.draws.MANY", 10_000)
+    mechanisms = [GaussianMechanism(1.0, 1e-5, radius=1.0), LaplaceMechanism(1.0, radius=0.5)]
+    if np.prod(shape) == shape[0]:
+        mechanisms.append(LaplaceMechanism(1.0, bounds=(-0.2, 0.3)))
+    given = np.random.default_rng(0).normal(size=shape)
+    given[1] *= 1e-200
+    given[-1] *= 1e180  # its squares overflow
+    for mechanism in mechanisms:
+        expected = mechanism.clip(given)
+        # After `clip`: chunks of 8 numbers or so.
+        with monkeypatch.context() as patched:
+            patched.setattr("symdebias.mechanisms.clipping._rows_in_place", lambda columns: max(1, 8 // columns))
+            own = given.copy()
+            found = mechanism.clip_in_place(own)
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.outside, expected.outside)
+        assert found.values is own
+        assert not own.flags.writeable
+        for bad in (np.nan, np.inf):
+            own = given.copy()
+            own[2] = bad
+            with monkeypatch.context() as patched:
+                patched.setattr("symdebias.mechanisms.clipping._rows_in_place", lambda columns: 1)
+                with pytest.raises(ValueError, match=r"in row 2\b"):
+                    mechanism.clip_in_place(own)
+
+
+def test_labels_that_are_given_up_are_clipped_as_others():
+    """Their check names a row of all: no rows are taken apart."""
+    own = np.array([-1.0, 1.0, 1.0])
+    assert RandomizedResponse(1.0).clip_in_place(own).values is not own

@@ -298,3 +298,18 @@ def test_words_for_plain_and_for_hardened_noise():
         mechanism.privatize([0.5], noise="soft")
     same = [mechanism.privatize(np.zeros(3), random_state=1, noise=noise) for noise in (None, "plain")]
     assert np.array_equal(*same)
+
+
+@pytest.mark.parametrize("shape", [(4_000,), (1_000, 4)])
+def test_few_numbers_are_noised_in_parts_on_two_threads(shape, monkeypatch):
+    """A mean and a spread at z = 6; parts that shared their bits would repeat one another's noise."""
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: 2)
+    monkeypatch.setattr(rounded, "_BLOCK", 64)
+    mechanism = sd.GaussianMechanism(1.0, 1e-5, radius=1.0)
+    noise = mechanism.privatize(np.zeros(shape)).ravel() / mechanism.scale
+    assert abs(noise.mean()) < 6 / math.sqrt(noise.size)
+    assert abs((noise**2).mean() - 1) < 6 * math.sqrt(2 / noise.size)
+    assert len(np.unique(noise)) > noise.size - 40
+    seeded = mechanism.privatize(np.zeros(shape), random_state=0, noise="hardened")
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: 1)
+    np.testing.assert_array_equal(seeded, mechanism.privatize(np.zeros(shape), random_state=0, noise="hardened"))

@@ -262,6 +262,50 @@ def test_a_table_gives_its_names_to_the_release(pandas):
     )
 
 
+def test_a_release_with_numbered_columns_writes_its_own_zeros():
+    """Releases that are equal may have 0.0 and -0.0 on their cards."""
+    for zero in (0.0, -0.0, 0.0):
+        release = Release(GaussianMechanism.from_covariance([[1.0, zero], [zero, 1.0]]))
+        noised = release.privatize(np.full((4, 2), 0.1), random_state=0)
+        assert ("-0.0" in noised.release.to_json()) == ("-0.0" in release.to_json()) == (math.copysign(1.0, zero) < 0)
+        # Blocks of records that come one after another have one release.
+        assert release.privatize(np.full((3, 2), 0.1), random_state=1).release is noised.release
+
+
+@pytest.mark.parametrize("center", [None, {"a": 0.1, "c": -0.2}])
+@pytest.mark.parametrize("random_state", [0, None])
+def test_one_mechanism_noises_a_table_in_one_place_of_its_own(pandas, center, random_state):
+    """The true table stays as it is, and what is released does not hang on it."""
+    true = np.random.default_rng(0).normal(size=(30, 3))
+    table, floats = pandas.DataFrame(true, columns=list("abc"), index=range(7, 37)), true.astype(np.float32)
+    release = Release({("c", "a", "b"): UNIT}, center=center)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClippingWarning)
+        noised = release.privatize(table, random_state=random_state)
+        kept = release.privatize(table, random_state=random_state, keep_index=True)
+        of_array = release.privatize(true[:, [2, 0, 1]], random_state=random_state)
+        of_floats = release.privatize(floats, random_state=random_state)
+    assert list(noised.X.columns) == ["c", "a", "b"]
+    assert (list(noised.X.index), list(kept.X.index)) == (list(range(30)), list(range(7, 37)))
+    if random_state is not None:
+        np.testing.assert_array_equal(noised.X.to_numpy(), of_array.X)
+        np.testing.assert_array_equal(noised.X.to_numpy(), kept.X.to_numpy())
+    assert not np.intersect1d(noised.X.to_numpy(), true).size
+    assert not np.intersect1d(of_floats.X, floats.astype(float)).size
+    np.testing.assert_array_equal(table.to_numpy(), true)
+    np.testing.assert_array_equal(floats, true.astype(np.float32))
+    noised.X.iloc[:, :] = 5.0
+    np.testing.assert_array_equal(table.to_numpy(), true)
+
+
+def test_a_row_that_is_not_finite_is_named_where_records_are_clipped_in_place(pandas):
+    table = pandas.DataFrame(np.zeros((5, 2)), columns=["a", "b"])
+    table.loc[3, "b"] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in row 3, column 1 \(b\)"):
+        Release({("a", "b"): UNIT}).privatize(table)
+    assert table["b"].isna().sum() == 1
+
+
 def test_a_column_of_continuous_targets_comes_back_as_a_column(pandas):
     release = Release({"a": KNOWN}, KNOWN)
     table, y = pandas.DataFrame({"a": [0.1, 0.2]}, index=[7, 3]), pandas.Series([1.5, 2.5], index=[7, 3], name="dose")
