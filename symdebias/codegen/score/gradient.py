@@ -1,6 +1,9 @@
 """The pass that sums slopes of the loss over records, and the mean gradient that is assembled from the sums."""
 
-from symdebias.codegen.printer import Statements
+import re
+from collections.abc import Sequence
+
+from symdebias.codegen.printer import FEWEST_APART, Statements
 from symdebias.codegen.program import BLOCK, Piece, spared
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
@@ -57,7 +60,7 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     ]
     totals = [f"d{n}" for n in range(len(by_symbol))] + [name for part in collected for name in part.totals]
     before = [
-        *loop.before(statements, slopes=True),
+        *_exponentials_at_once(loop.before(statements, slopes=True), _place_of_exponentials(loop)),
         *(f"{name} = 0.0" for name in (*totals, *(f"total{k}" for k in range(m)))),
         *(line for part in collected for line in part.before),
     ]
@@ -69,14 +72,59 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     return Piece(spared(lines), statements.functions | loop.called, loop.functions)
 
 
-def numbers_kept(loop: RecordLoop) -> int:
+def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
     """Return how many numbers are kept of a block.
 
     They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
-    gradient, and the sums of slopes times columns.
+    gradient, the sums of slopes times columns, and exponentials that are the same for all records, by eights.
     """
+    _, found, _ = _parted(statements.setup)
+    return _place_of_exponentials(loop) + -(-len(found) // 8) * 8
+
+
+def _place_of_exponentials(loop: RecordLoop) -> int:
     p, _, m = loop.columns.sizes
     return _place_of_sums(loop) + m * p
+
+
+def _parted(lines: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return lines without exponentials, the arguments of those that have lines of their own by names, and the rest."""
+    found: dict[str, str] = {}
+    first, last = [], []
+    waiting: set[str] = set()
+    for line in lines:
+        name, _, value = line.partition(" = ")
+        exponential = re.fullmatch(r"exp\((.*)\)", value)
+        if waiting & set(re.findall(r"\bh\d+\b", value)):
+            last.append(line)
+        elif exponential is not None:
+            found[name] = exponential[1]
+        else:
+            first.append(line)
+            continue
+        waiting.add(name)
+    return (first, found, last) if len(found) >= FEWEST_APART else (list(lines), {}, [])
+
+
+def _exponentials_at_once(lines: list[str], start: int) -> list[str]:
+    """Return lines that take exponentials which are the same for all records in one loop, which is vectorised.
+
+    They are kept from a place on, up to the end. That the compiler does not know how many there are keeps it from
+    writing them out one by one.
+    """
+    first, found, last = _parted(lines)
+    if not found:
+        return first
+    return [
+        *first,
+        *(f"kept[{start + n}] = {value}" for n, value in enumerate(found.values())),
+        f"for n in range({start + len(found)}, kept.shape[0]):",
+        "    kept[n] = 0.0",
+        f"for n in range({start}, kept.shape[0]):",
+        "    kept[n] = exp(kept[n])",
+        *(f"{name} = kept[{start + n}]" for n, name in enumerate(found)),
+        *last,
+    ]
 
 
 def _place_of_sums(loop: RecordLoop) -> int:
