@@ -14,8 +14,8 @@ import numpy as np
 def exp(x: float) -> float:
     """Return e^x to 1 ulp or so: reduction to |r| <= log(2)/2, minimax polynomial of degree 11, scaling.
 
-    The polynomial is off by less than 2^-57. Its even and odd powers are summed side by side: a processor waits for each
-    step of a sum, and has enough to do for two. Down to the least normal number; what is below it is 0.
+    The polynomial is off by less than 2^-57. Its even and odd powers are summed side by side: a processor waits for
+    each step of a sum, and has enough to do for two. Down to the least normal number; what is below it is 0.
     """
     # Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
     shifted = x * 1.4426950408889634 + 6755399441055744.0
@@ -45,8 +45,8 @@ def exp(x: float) -> float:
 def wave(x: float, quarters: float) -> float:
     """Return sin(x + quarters pi/2): reduction to |r| <= pi/4, and minimax polynomials of degree 13 and 14.
 
-    Sine and cosine of one angle share all but the last steps once both are inlined. The polynomials are off by 2^-58 of
-    the sine, and by 2^-63.
+    Sine and cosine of one angle share all but the last steps once both are inlined. The polynomials are off by less
+    than 2^-57 of them.
 
     Far out, where no digit is left, it stays bounded; infinity gives NaN.
     """
