@@ -306,6 +306,7 @@ class _Waves:
         self._known: dict[tuple[Any, ...], sp.Symbol] = {}
 
     def _name(self, key: tuple[Any, ...], value: Callable[[], sp.Expr]) -> sp.Symbol:
+        # What it is made of comes first, and only once.
         if key not in self._known:
             made = value()
             self._known[key] = sp.Symbol(f"wave{len(self.assignments)}", real=True)
@@ -318,21 +319,26 @@ class _Waves:
             return sp.Integer(int(kind is sp.cos))
         if n == 1:
             return self._name((kind, angle, 1), lambda: kind(angle))
-        twice = self._twice(angle, 1)
-        before, last = self.wave(kind, angle, n - 2), self.wave(kind, angle, n - 1)
-        return self._name((kind, angle, n), lambda: twice * last - before)
+
+        def value() -> sp.Expr:
+            last = self.wave(kind, angle, n - 1)
+            return self._twice(angle, 1) * last - self.wave(kind, angle, n - 2)
+
+        return self._name((kind, angle, n), value)
 
     def stride(self, angle: sp.Expr, length: int, count: int) -> sp.Expr:
         """Return the cosine of ``count`` strides of so many angles."""
         if count < 2:
             return self.wave(sp.cos, angle, length * count)
-        twice = self._twice(angle, length)
-        before, last = self.stride(angle, length, count - 2), self.stride(angle, length, count - 1)
-        return self._name((sp.cos, angle, length, count), lambda: twice * last - before)
+
+        def value() -> sp.Expr:
+            last = self.stride(angle, length, count - 1)
+            return self._twice(angle, length) * last - self.stride(angle, length, count - 2)
+
+        return self._name((sp.cos, angle, length, count), value)
 
     def _twice(self, angle: sp.Expr, n: int) -> sp.Symbol:
-        wave = self.wave(sp.cos, angle, n)
-        return self._name((angle, n), lambda: 2 * wave)
+        return self._name((angle, n), lambda: 2 * self.wave(sp.cos, angle, n))
 
 
 def _in_strides(
