@@ -5,7 +5,7 @@ never code), node types outside a fixed list are refused, shared subexpressions 
 does not depend on the record is moved in front of the loop over records.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,10 @@ _FUNCTIONS: dict[type, str] = {
 _DECLARED = {*_FUNCTIONS, logsumexp, softmax_part}
 # Multiples of one angle that are computed from its sine and cosine by recurrence, which loses a digit at most.
 _MOST_MULTIPLES = 32
+# How many of them sums take one by one before they go on in strides, for up to the square of that, and for more.
+_STRIDE, _LONG_STRIDE = 4, 6
+# From so many exponentials that do not vary with the record, each has a line of its own.
+FEWEST_APART = 4
 _STRUCTURE = (sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.functions.elementary.piecewise.ExprCondPair)
 # Written as exponentials before they are printed.
 _REWRITTEN = (sp.sinh, sp.cosh)
@@ -121,13 +125,30 @@ def print_statements(
     record_assignments, results = sp.cse(prepared[len(parts) :], symbols=symbols)
     part_assignments += zip((renamed[symbol] for symbol in parts), part_values, strict=True)
 
-    setup, record = [], []
-    for index, (symbol, value) in enumerate(setup_assignments):
-        printer.names[symbol.name] = f"h{index}"
-        setup.append(f"h{index} = {printer.doprint(value)}")
-    assigned = {f"h{index}" for index in range(len(setup))}
+    setup: list[str] = []
+    record: list[str] = []
+    towers = [*(value for _, value in setup_assignments), *setup_values]
+    plain = {node for value in towers for node in value.atoms(sp.exp) if not node.args[0].has(sp.exp)}
+    apart = plain if len(plain) >= FEWEST_APART else set()
+
+    def written(value: sp.Expr) -> str:
+        """Return the text of a value, with the exponentials in it on lines of their own."""
+        for node in sorted(value.atoms(sp.exp) & apart - {value}, key=sp.default_sort_key):
+            symbol, name = sp.Symbol(f"x{len(setup)}", real=True), f"h{len(setup)}"
+            setup.append(f"{name} = {printer.doprint(node)}")
+            assigned.add(name)
+            printer.names[symbol.name] = name
+            value = value.xreplace({node: symbol})
+        return printer.doprint(value)
+
+    assigned: set[str] = set()
+    for symbol, value in setup_assignments:
+        text = written(value)
+        printer.names[symbol.name] = f"h{len(setup)}"
+        assigned.add(f"h{len(setup)}")
+        setup.append(f"h{len(setup)} = {text}")
     for symbol, value in zip(hoisted.values, setup_values, strict=True):
-        text = printer.doprint(value)
+        text = written(value)
         name = f"h{len(setup)}"
         if text in assigned:
             # A second name for a number takes as long to compile as the number.
@@ -244,7 +265,8 @@ def _share_waves(
     """Write sines and cosines of integer multiples of one angle by recurrence: cos(n a) = 2 cos a cos((n-1) a) - ...
 
     Returns the expressions in symbols for the waves, and these symbols with what they stand for, in order. A wave costs
-    two operations, as many as a step of Clenshaw's rule, and is there for every sum that it occurs in.
+    two operations, as many as a step of Clenshaw's rule, and is there for every sum that it occurs in. Sums take the
+    first few alone, and go on in strides: `_in_strides`.
     """
     waves = sorted(
         {
@@ -266,32 +288,96 @@ def _share_waves(
         else:
             bases.append(angle)
             multiples[angle] = (angle, 1)
-    known: dict[tuple[type, sp.Expr, int], sp.Expr] = {}
-    assignments: list[tuple[sp.Symbol, sp.Expr]] = []
+    shared = _Waves()
+    written = [_in_strides(expression, multiples, shared, changing) for expression in expressions]
+    replacements = {
+        node: shared.wave(type(node), *multiples[node.args[0]])
+        for node in waves
+        if any(expression.has(node) for expression in written)
+    }
+    return [expression.xreplace(replacements) for expression in written], shared.assignments
 
-    doubles: dict[sp.Expr, sp.Symbol] = {}
 
-    def name(value: sp.Expr) -> sp.Symbol:
-        symbol = sp.Symbol(f"wave{len(assignments)}", real=True)
-        assignments.append((symbol, value))
-        return symbol
+class _Waves:
+    """Symbols for waves of multiples of angles, with what they stand for, in order."""
 
-    for base in bases:
-        for wave, first in ((sp.cos, 1), (sp.sin, 0)):
-            orders = [
-                n for node in waves if isinstance(node, wave) for other, n in [multiples[node.args[0]]] if other == base
-            ]
-            if not orders:
+    def __init__(self) -> None:
+        self.assignments: list[tuple[sp.Symbol, sp.Expr]] = []
+        self._known: dict[tuple[Any, ...], sp.Symbol] = {}
+
+    def _name(self, key: tuple[Any, ...], value: Callable[[], sp.Expr]) -> sp.Symbol:
+        # What it is made of comes first, and only once.
+        if key not in self._known:
+            made = value()
+            self._known[key] = sp.Symbol(f"wave{len(self.assignments)}", real=True)
+            self.assignments.append((self._known[key], made))
+        return self._known[key]
+
+    def wave(self, kind: type, angle: sp.Expr, n: int) -> sp.Expr:
+        """Return the sine or the cosine of n angles."""
+        if n == 0:
+            return sp.Integer(int(kind is sp.cos))
+        if n == 1:
+            return self._name((kind, angle, 1), lambda: kind(angle))
+
+        def value() -> sp.Expr:
+            last = self.wave(kind, angle, n - 1)
+            return self._twice(angle, 1) * last - self.wave(kind, angle, n - 2)
+
+        return self._name((kind, angle, n), value)
+
+    def stride(self, angle: sp.Expr, length: int, count: int) -> sp.Expr:
+        """Return the cosine of ``count`` strides of so many angles."""
+        if count < 2:
+            return self.wave(sp.cos, angle, length * count)
+
+        def value() -> sp.Expr:
+            last = self.stride(angle, length, count - 1)
+            return self._twice(angle, length) * last - self.stride(angle, length, count - 2)
+
+        return self._name((sp.cos, angle, length, count), value)
+
+    def _twice(self, angle: sp.Expr, n: int) -> sp.Symbol:
+        return self._name((angle, n), lambda: 2 * self.wave(sp.cos, angle, n))
+
+
+def _in_strides(
+    expression: sp.Expr, multiples: Mapping[sp.Expr, tuple[sp.Expr, int]], shared: _Waves, changing: set[sp.Symbol]
+) -> sp.Expr:
+    """Write sums of waves with fixed coefficients in the first waves and the cosines of strides.
+
+    For a stride of m angles, n = j m + i with 0 < i <= m and a sign of + for sines,
+    sin(n a) = 2 cos(j m a) sin(i a) + sin((j m - i) a), and so cos with -. What a wave costs besides its coefficient is
+    then there for the first m, and for each stride.
+    """
+    sums: dict[tuple[type, sp.Expr], dict[int, sp.Expr]] = {}
+    others = []
+    for term in sp.Add.make_args(expression):
+        fixed, varying = term.as_independent(*changing, as_Add=False)
+        if isinstance(varying, (sp.cos, sp.sin)) and varying.args[0] in multiples:
+            base, n = multiples[varying.args[0]]
+            coefficients = sums.setdefault((type(varying), base), {})
+            coefficients[n] = coefficients.get(n, sp.Integer(0)) + fixed
+        else:
+            others.append(term)
+    for (kind, base), coefficients in sums.items():
+        largest = max(coefficients)
+        length = _STRIDE if largest <= _STRIDE**2 else _LONG_STRIDE
+        strides: dict[int, list[sp.Expr]] = {}
+        for n in range(largest, length, -1):
+            coefficient = coefficients.pop(n, sp.Integer(0))
+            if coefficient == 0:
                 continue
-            known[wave, base, 0], known[wave, base, 1] = sp.Integer(first), name(wave(base))
-            if max(orders) > 1 and base not in doubles:
-                if (sp.cos, base, 1) not in known:
-                    known[sp.cos, base, 1] = name(sp.cos(base))
-                doubles[base] = name(2 * known[sp.cos, base, 1])
-            for n in range(2, max(orders) + 1):
-                known[wave, base, n] = name(doubles[base] * known[wave, base, n - 1] - known[wave, base, n - 2])
-    replacements = {node: known[(type(node), *multiples[node.args[0]])] for node in waves}
-    return [expression.xreplace(replacements) for expression in expressions], assignments
+            j = (n - 1) // length
+            strides.setdefault(j, []).append(2 * coefficient * shared.wave(kind, base, n - j * length))
+            left = 2 * j * length - n
+            sign = 1 if kind is sp.sin else -1
+            coefficients[left] = coefficients.get(left, sp.Integer(0)) + sign * coefficient
+        for n, coefficient in sorted(coefficients.items()):
+            others.append(coefficient * shared.wave(kind, base, n))
+        for j, terms in sorted(strides.items()):
+            others.append(shared.stride(base, length, j) * sp.Add(*terms))
+    return sp.Add(*others)
 
 
 class _Hoist:

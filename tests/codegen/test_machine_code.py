@@ -29,9 +29,9 @@ PACKED = {
 }
 MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
 NAMES = ("sgd_pass", "mean_derivatives")
-# There are 140 to 190 on x86: the polynomial of the exponential alone has 13 multiplications, and the sums are of 6
+# There are 140 to 190 on x86: the polynomial of the exponential alone has 11 multiplications, and the sums are of 6
 # columns. Where sums keep their order there are 11, those of copies.
-MANY, FEW, POLYNOMIAL = 50, 25, 13
+MANY, FEW, POLYNOMIAL = 50, 25, 11
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -95,3 +97,39 @@ def test_printing_is_the_same_every_time():
 def test_numbers_are_printed_to_the_last_bit(value):
     (result,) = evaluate([sp.Float(value, 17) + 0 * U + U * 0 + sp.Integer(0) * S], u=0.0, y=0.0, s=0.0)
     assert result == float(value)
+
+
+@pytest.mark.parametrize("waves", [3, 4, 5, 12, 16, 17, 32])
+@pytest.mark.parametrize("kinds", [(sp.cos,), (sp.sin,), (sp.cos, sp.sin)])
+def test_sums_of_waves_in_strides(waves, kinds):
+    """A recurrence loses as many last places as the square of the order of a wave; most is left of them."""
+    rng = np.random.default_rng(waves)
+    drawn = [(kind, k, float(c)) for kind in kinds for k, c in enumerate(rng.normal(size=waves), 1)]
+    # One order is missing, one term stands in a product, and one sum has a factor that does not vary.
+    total = sp.Add(*(c * kind(k * U / 3) for kind, k, c in drawn if k != 2)) + sp.exp(S) * sp.cos(waves * U / 3)
+    for u in (-40.0, -0.3, 0.0, 2.9, 3 * np.pi):
+        plain = {sp.cos: np.cos, sp.sin: np.sin}
+        expected = sum(c * plain[kind](k * u / 3) for kind, k, c in drawn if k != 2)
+        expected += np.exp(0.3) * np.cos(waves * u / 3)
+        product = np.cos(waves * u / 3) * np.sin(2 * u / 3) * u
+        found = evaluate([total, U * sp.cos(waves * U / 3) * sp.sin(2 * U / 3)], u=u, s=0.3)
+        scale = sum(abs(c) for *_, c in drawn) + 2 + abs(u)
+        np.testing.assert_allclose(found, [expected, product], rtol=0, atol=waves**2 * 4e-16 * scale)
+
+
+def test_what_a_wave_costs_in_a_sum():
+    """Twelve cosines and twelve sines one by one take 26 lines."""
+    total = sp.Add(
+        *(kind(k * U) * sp.Symbol("s", positive=True) ** k for kind in (sp.cos, sp.sin) for k in range(1, 13))
+    )
+    printed = print_statements([total], fixed={S: "s"}, varying={U: "u"})
+    assert len(printed.record) <= 11
+    assert sum("wave(" in line for line in printed.record) == 2
+
+
+def test_exponentials_that_records_share_have_lines_of_their_own_where_they_are_many():
+    for count, apart in ((3, 0), (4, 4)):
+        total = sp.Add(*(U**k * sp.exp(k * S) for k in range(1, count + 1)))
+        printed = print_statements([total], fixed={S: "s"}, varying={U: "u"})
+        assert sum(bool(re.fullmatch(r"h\d+ = exp\(.*\)", line)) for line in printed.setup) >= apart
+        assert evaluate([total], u=0.5, s=0.2)[0] == pytest.approx(float(total.subs({U: 0.5, S: 0.2})), rel=1e-14)

@@ -1,6 +1,9 @@
 """The pass that sums slopes of the loss over records, and the mean gradient that is assembled from the sums."""
 
-from symdebias.codegen.printer import Statements
+import re
+from collections.abc import Iterable, Sequence
+
+from symdebias.codegen.printer import FEWEST_APART, Statements
 from symdebias.codegen.program import BLOCK, Piece, spared
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
@@ -9,6 +12,8 @@ from symdebias.codegen.score.statistic import Collected
 # Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
 # a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
 _MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
+# So many numbers that are the same for all records, and waves, do not stand in the registers of one loop.
+_MANY_COEFFICIENTS = 16
 # The slopes in so many symbols of statistics are kept.
 _MOST_KEPT = 4
 
@@ -51,13 +56,18 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     inside += [line for part in collected for line in part.inside]
     reset = [*(f"slope{k} = 0.0" for k in range(m)), *(line for part in collected for line in part.reset)]
     each = [
-        *(reset if enumerated else []),
-        *loop.each(statements, inside),
-        *(line for part in collected for line in part.done),
+        [
+            *(reset if enumerated else []),
+            *loop.lookups(),
+            *loop.each(statements, inside),
+            *(line for part in collected for line in part.done),
+        ]
     ]
+    if _wave_lines(loop, statements):
+        each = _in_turns(loop, statements, inside)
     totals = [f"d{n}" for n in range(len(by_symbol))] + [name for part in collected for name in part.totals]
     before = [
-        *loop.before(statements, slopes=True),
+        *_exponentials_at_once(loop.before(statements, slopes=True), _place_of_exponentials(loop, statements)),
         *(f"{name} = 0.0" for name in (*totals, *(f"total{k}" for k in range(m)))),
         *(line for part in collected for line in part.before),
     ]
@@ -65,23 +75,121 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     after += [line for part in collected for line in part.after]
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
-    lines = _in_loops(loop, before, each, after, by_columns=by_columns)
+    place = _place_of_sums(loop, statements)
+    lines = _in_loops(loop, before, each, after, place, by_columns=by_columns)
     return Piece(spared(lines), statements.functions | loop.called, loop.functions)
 
 
-def numbers_kept(loop: RecordLoop) -> int:
+def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
     """Return how many numbers are kept of a block.
 
     They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
-    gradient, and the sums of slopes times columns.
+    gradient, waves, the sums of slopes times columns, and exponentials that are the same for all records, by eights.
     """
+    _, found, _ = _parted(statements.setup)
+    return _place_of_exponentials(loop, statements) + -(-len(found) // 8) * 8
+
+
+def _place_of_exponentials(loop: RecordLoop, statements: Statements) -> int:
     p, _, m = loop.columns.sizes
-    return _place_of_sums(loop) + m * p
+    return _place_of_sums(loop, statements) + m * p
 
 
-def _place_of_sums(loop: RecordLoop) -> int:
-    # Whole blocks stand before them: at another distance from one another, LLVM takes two numbers at a time.
+def _parted(lines: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return lines without exponentials, the arguments of those that have lines of their own by names, and the rest."""
+    found: dict[str, str] = {}
+    first, last = [], []
+    waiting: set[str] = set()
+    for line in lines:
+        name, _, value = line.partition(" = ")
+        exponential = re.fullmatch(r"exp\((.*)\)", value)
+        if waiting & set(re.findall(r"\bh\d+\b", value)):
+            last.append(line)
+        elif exponential is not None:
+            found[name] = exponential[1]
+        else:
+            first.append(line)
+            continue
+        waiting.add(name)
+    return (first, found, last) if len(found) >= FEWEST_APART else (list(lines), {}, [])
+
+
+def _exponentials_at_once(lines: list[str], start: int) -> list[str]:
+    """Return lines that take exponentials which are the same for all records in one loop, which is vectorised.
+
+    They are kept from a place on, up to the end. That the compiler does not know how many there are keeps it from
+    writing them out one by one.
+    """
+    first, found, last = _parted(lines)
+    if not found:
+        return first
+    return [
+        *first,
+        *(f"kept[{start + n}] = {value}" for n, value in enumerate(found.values())),
+        f"for n in range({start + len(found)}, kept.shape[0]):",
+        "    kept[n] = 0.0",
+        f"for n in range({start}, kept.shape[0]):",
+        "    kept[n] = exp(kept[n])",
+        *(f"{name} = kept[{start + n}]" for n, name in enumerate(found)),
+        *last,
+    ]
+
+
+def _wave_lines(loop: RecordLoop, statements: Statements) -> list[str]:
+    """Return the lines that compute sines and cosines, where they have a loop of their own.
+
+    Slopes with so many coefficients in one loop leave a processor no registers: it would fetch each coefficient eight
+    times over for every eight records.
+    """
+    waves = [line for line in statements.record if re.match(r"r\d+ = wave\(", line)]
+    used = set(re.findall(r"\b(?:h\d+|noise\[\d+\])", "\n".join([*statements.record, *statements.results])))
+    is_plain = _is_kept(loop) and not loop.lookups() and len(loop.columns.scores) == 1
+    return waves if is_plain and len(used) >= _MANY_COEFFICIENTS else []
+
+
+def _in_turns(loop: RecordLoop, statements: Statements, inside: Sequence[str]) -> list[list[str]]:
+    """Return lines of several loops: of waves, of the slopes in each symbol of a statistic, and of those in the score.
+
+    Of the lines of a record each has those that it needs. The slopes in the score come last: they take its place.
+    """
+    first = _place_of_waves(loop)
+    waves = {line.partition(" = ")[0]: line for line in _wave_lines(loop, statements)}
+    places = {name: f"kept[{first + k * BLOCK} + n]" for k, name in enumerate(waves)}
+    known = [f"{name} = {places[name]}" if name in waves else line for name, line in _named(statements.record)]
+    slopes = [line for line in inside if line.startswith(("part", "slope"))]
+    turns = [
+        [line for line in inside if line not in slopes and re.search(rf"\bturn{n}\b", line)]
+        for n in range(len(loop.symbols))
+    ]
+    score = [f"score{k} = base{k}" for k in range(len(loop.columns.scores))]
+    return [
+        [*score, *_needed(statements.record, waves.values()), *(f"{place} = {name}" for name, place in places.items())],
+        *([*score, *_needed(known, lines), *lines] for lines in (*turns, slopes)),
+    ]
+
+
+def _named(lines: Iterable[str]) -> list[tuple[str, str]]:
+    return [(line.partition(" = ")[0], line) for line in lines]
+
+
+def _needed(lines: Sequence[str], by: Iterable[str]) -> list[str]:
+    """Return those of a record's lines that some of them or further ones need, in order."""
+    wanted = set(re.findall(r"\br\d+\b", "\n".join(by)))
+    found: list[str] = []
+    for name, line in reversed(_named(lines)):
+        if name in wanted:
+            found.insert(0, line)
+            wanted |= set(re.findall(r"\br\d+\b", line))
+    return found
+
+
+def _place_of_waves(loop: RecordLoop) -> int:
     return (len(loop.columns.scores) + (len(loop.symbols) if _is_kept(loop) else 0)) * BLOCK
+
+
+def _place_of_sums(loop: RecordLoop, statements: Statements) -> int:
+    # Whole blocks stand before them: at another distance from one another, LLVM takes two numbers at a time.
+    return _place_of_waves(loop) + len(_wave_lines(loop, statements)) * BLOCK
 
 
 def sums_of_row(loop: RecordLoop) -> str | None:
@@ -116,7 +224,15 @@ def _kept(loop: RecordLoop, symbol: int) -> str:
     return f"kept[{(len(loop.columns.scores) + symbol) * BLOCK} + n]"
 
 
-def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool) -> list[str]:
+def _in_loops(
+    loop: RecordLoop,
+    before: list[str],
+    each: list[list[str]],
+    after: list[str],
+    place_of_sums: int,
+    *,
+    by_columns: bool,
+) -> list[str]:
     """Return loops over records for scores, for slopes and for sums, with what passes between them in ``kept``.
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
@@ -142,15 +258,15 @@ def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[
             *("    " + line for line in inside),
         ]
     else:
-        first, base, sums, last = _by_rows(columns, _place_of_sums(loop))
+        first, base, sums, last = _by_rows(columns, place_of_sums)
+    start = [*every, *(f"    base{k} = {place}" for k, place in enumerate(held))]
+    middle = [line for lines in each for line in (*start, *("    " + one for one in lines))]
     return [
         *before,
         *first,
         "first_row = np.uint64(start)",
         *base,
-        *every,
-        *(f"    base{k} = {place}" for k, place in enumerate(held)),
-        *("    " + line for line in (*loop.lookups(), *each)),
+        *middle,
         *(f"    {place} = slope{k}" for k, place in enumerate(held)),
         *(f"    total{k} += slope{k}" for k in scores if columns.intercept is not None),
         *sums,

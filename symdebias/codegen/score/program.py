@@ -205,7 +205,7 @@ class ScoreProgram:
     @property
     def number_kept(self) -> int:
         """How many numbers `accumulate` keeps of a block of records."""
-        return gradient.numbers_kept(self._loop)
+        return gradient.numbers_kept(self._loop, self._statements("gradient"))
 
     def accumulate(self, *, weighted: bool, by_columns: bool = False) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""

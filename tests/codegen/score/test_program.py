@@ -50,6 +50,7 @@ CASES = {
     "product of numbers": (EXPONENTIAL, dict.fromkeys(ABC, WIDE), COIN, {}, {}, {FactorGroup}),
     "product of polynomials": (TWO, dict.fromkeys(ABC, WIDE), None, {}, {}, {FactorGroup}),
     "waves": (LOGISTIC, {("a", "b"): KNOWN, "c": WIDE}, COIN, SURROGATE, {}, {NormalNoise, WaveGroup}),
+    "many waves": (LOGISTIC, {ABC: KNOWN}, COIN, SURROGATE, {}, {NormalNoise}),
     "tables": (EXPONENTIAL, {"a": codes(12), "b": LETTERS, "c": KNOWN}, COIN, {}, {}, {CategoryFactors}),
     "tables of waves": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryFactors}),
     "combinations": (EXPONENTIAL, {("a", "b"): KNOWN, "c": LETTERS}, COIN, {}, ENUMERATED,
