@@ -1,12 +1,13 @@
 """Time the start: imports, derivation and code generation of each loss, and a first training call in a second process.
 
-    python benchmarks/start_up.py
+    python benchmarks/start_up.py           # --kinds: first fits of several kinds of losses and releases, a minute
 
 The first process has an empty cache and compiles; the second loads. Each figure is the best of three processes, but for
 the imports: processor time, the least of processes that take turns, with the byte code of all modules at hand, as after
-an installation.
+an installation. Fits of several kinds are timed from the end of the import on, in processor time.
 """
 
+import argparse
 import math
 import os
 import subprocess
@@ -32,6 +33,40 @@ TRAIN = textwrap.dedent(
     print(time.perf_counter() - began)
     """
 )
+# First fits: of what loss and columns, by which solver, of how many records.
+KINDS = {
+    "sgd, exponential, 2 columns": ("exponential", "normal", "sgd", 10_000),
+    "sgd, logistic, 2 columns, a million records": ("logistic", "normal", "sgd", 1_000_000),
+    "m_estimate, logistic, four kinds of noise": ("logistic", "mixed", "m_estimate", 10_000),
+    "sgd, logistic, 20 randomized columns": ("logistic", "randomized", "sgd", 10_000),
+    "m_estimate, logistic, 20 randomized columns": ("logistic", "randomized", "m_estimate", 2_000),
+}
+KIND = textwrap.dedent(
+    """
+    import sys, time
+    import numpy as np, symdebias as sd
+    sd.debias, sd.m_estimate, sd.sgd, sd.Release, sd.GaussianMechanism, sd.RandomizedResponse
+    loss, columns, solver, n = sys.argv[1:4] + [int(sys.argv[4])]
+    rng = np.random.default_rng(0)
+    X, answers = rng.uniform(-0.7, 0.7, size=(n, 2)), np.where(rng.random((n, 20)) < 0.5, -1.0, 1.0)
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-3 * X[:, 0])), 1, -1)
+    if columns == "normal":
+        features = sd.GaussianMechanism.from_scale(0.3)
+    elif columns == "randomized":
+        X, features = answers, {f"x{j}": sd.RandomizedResponse(epsilon=4.0) for j in range(20)}
+    else:
+        X = np.column_stack([X, answers[:, 0], rng.integers(0, 4, n)])
+        features = {
+            "a": sd.LaplaceMechanism(epsilon=2.0, bounds=(-1.0, 1.0)), "b": sd.GaussianMechanism.from_scale(0.3),
+            "c": sd.RandomizedResponse(epsilon=2.0), "d": sd.RandomizedResponse(epsilon=2.0, categories=range(4)),
+        }
+    noised = sd.Release(features, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=0)
+    began = time.process_time()
+    corrected = sd.debias(getattr(sd.losses, loss)(), noised.release)
+    getattr(sd, solver)(corrected, noised.X, noised.y, l2=1.0)
+    print(time.process_time() - began)
+    """
+)
 # What a first fit names, against what it stands on.
 IMPORTS = {
     "sympy, numba, scipy.optimize": "import sympy, numba, scipy.optimize",
@@ -43,9 +78,10 @@ PROCESSES = 12
 ARGUMENTS = {"expectile": (0.9,)}
 
 
-def run(code: str, cache: str) -> float:
+def run(code: str, cache: str, *arguments: str) -> float:
     environment = {**os.environ, "SYMDEBIAS_CACHE": cache}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    words = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
@@ -64,7 +100,20 @@ def import_seconds(byte_code: str) -> dict[str, float]:
     return best
 
 
+def first_fits() -> None:
+    print(f"{'seconds of a processor after the import':<45} {'first process':>14} {'second':>8}")
+    for name, kind in KINDS.items():
+        with tempfile.TemporaryDirectory() as cache:
+            cold, *warm = (run(KIND, cache, *map(str, kind)) for _ in range(3))
+        print(f"{name:<45} {cold:14.2f} {min(warm):8.2f}", flush=True)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", action="store_true", help="time first fits of several kinds, and nothing else")
+    if parser.parse_args().kinds:
+        first_fits()
+        return
     with tempfile.TemporaryDirectory() as byte_code:
         bare, own = (imports := import_seconds(byte_code)).values()
     for name, seconds in imports.items():

@@ -175,3 +175,8 @@ def heat_power(n: float, w: float, v: float) -> float:
     for k in range(1, int(n)):
         before, value = value, w * value - k * v * before
     return value
+
+
+def chosen(condition: bool, one: float, other: float) -> float:
+    """Return the first of two numbers where a condition holds, else the second."""
+    return one if condition else other

@@ -13,6 +13,8 @@ from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction, columns_to_show
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.solvers.held import lengthened
+from symdebias.solvers.offsets import rule_for
 from symdebias.transforms import surrogate
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.zonal import ZonalNoise
@@ -35,6 +37,7 @@ def compile_kernels(
     *,
     solvers: Sequence[str] = SOLVERS,
     weighted: bool = False,
+    offset: bool = False,
     progress: bool = False,
 ) -> Compiled:
     """Compile what the first fits of a corrected loss would, before there are records.
@@ -54,6 +57,8 @@ def compile_kernels(
         Which of "m_estimate" and "sgd" will be used, with their defaults.
     weighted : bool
         Whether records will have weights.
+    offset : bool
+        Whether records will have an offset: what fits with one take, and not what those without one do.
     progress : bool
         Show a progress bar (needs the extra ``progress``).
 
@@ -65,7 +70,8 @@ def compile_kernels(
     Raises
     ------
     TypeError, ValueError
-        An argument is not as described, or the release does not know its number of columns and none is given.
+        An argument is not as described, the release does not know its number of columns and none is given, or the loss
+        or the release has no place for an offset.
 
     Examples
     --------
@@ -80,9 +86,13 @@ def compile_kernels(
         raise ValueError(f"solvers={solvers!r:.60} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
     widths = _widths(corrected, columns)
     began, before = time.perf_counter(), cache.built()
-    corrections = [correction for width in widths for correction in _of_all_sizes(corrected, width)]
+    is_held = False
+    if offset:
+        rule = rule_for(corrected)
+        is_held, weighted = rule is None, weighted or (rule is not None and rule.power != 0)
+    kinds = [kind for width in widths for kind in _of_all_sizes(corrected, width, is_held=is_held)]
     has_pilot = not corrected.is_resolved
-    needed = (one for correction in corrections for one in _needed(correction, solvers, weighted, has_pilot=has_pilot))
+    needed = (one for kind, held in kinds for one in _needed(kind, solvers, weighted, held, has_pilot=has_pilot))
     sources = {one.key: one for one in needed}
     with progress_bar(progress, len(sources), "kernel") as advance:
         for source in sources.values():
@@ -111,20 +121,28 @@ def _widths(corrected: CorrectedLoss, columns: Any) -> list[int]:
     return widths
 
 
-def _of_all_sizes(corrected: CorrectedLoss, width: int) -> list[Correction]:
-    """Return the corrections that fits may come to: on a sphere, records decide the degree of a surrogate."""
-    correction = corrected.at(width)
+def _of_all_sizes(corrected: CorrectedLoss, width: int, *, is_held: bool) -> list[tuple[Correction, int | None]]:
+    """Return the corrections that fits may come to: on a sphere, records decide the degree of a surrogate.
+
+    Each comes with the place of the parameter that stands beside an offset, and is held; None where none is.
+    """
+    place = None
+    if is_held:
+        corrected, correction, place = lengthened(corrected, width, per_record=False)
+        width += 1
+    else:
+        correction = corrected.at(width)
     groups = () if correction.is_exact else correction.derivation.spherical
     if corrected.is_resolved or not any(isinstance(group.noise, ZonalNoise) for group in groups):
-        return [correction]
+        return [(correction, place)]
     parts = len(corrected.surrogate_parts.replaced)
     highest = surrogate.Surrogate(1.0, (0.0,) * (HIGHEST_DEGREE + 1))
     design = surrogate.Design(1.0, 1.0, 1.0, (highest,) * parts, math.nan, math.nan)
-    return [correction, corrected.with_design(design).at(width)]
+    return [(correction, place), (corrected.with_design(design).at(width), place)]
 
 
 def _needed(
-    correction: Correction, solvers: Sequence[str], weighted: bool, *, has_pilot: bool
+    correction: Correction, solvers: Sequence[str], weighted: bool, held: int | None, *, has_pilot: bool
 ) -> Iterator[cache.KernelSource]:
     """Yield the sources of the kernels that default fits compile, in the order in which they would."""
     source: Callable[..., cache.KernelSource] = correction.kernels.source
@@ -145,7 +163,7 @@ def _needed(
         if not (has_pilot and has_slopes):
             yield gradient
         # A learned step has a scaling, which is the default.
-        yield source("sgd_pass", weighted=weighted, scaled=True)
+        yield source("sgd_pass", weighted=weighted, scaled=True, held=held)
     plain = correction.uncorrected
     if correction.method.corrects and plain is not None and not plain.is_plain:
         yield plain.kernels.source("mean_gradient")

@@ -66,6 +66,41 @@ def test_a_fit_asks_for_no_other_kernels(name, solver, asked):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "poisson", "least_squares"])
+def test_a_fit_with_an_offset_asks_for_no_other_kernels(loss, solver, asked):
+    """Offsets of labels are a column more, whose parameter is held; others are targets and weights."""
+    declared, is_label = getattr(sd.losses, loss)(), loss in ("logistic", "exponential")
+    release = sd.Release(NOISE, LABELS if is_label else None, fit_intercept=True)
+    sd.compile_kernels(sd.debias(declared, release), 2, solvers=(solver,), offset=True)
+    ahead = dict(asked)
+    asked.clear()
+    rng = np.random.default_rng(0)
+    X, offset = rng.uniform(-0.5, 0.5, size=(90, 2)), rng.uniform(-0.3, 0.3, 90)
+    y = np.where(rng.random(90) < 0.5, 1.0, -1.0) if is_label else rng.poisson(1.0, 90).astype(float)
+    noised = release.privatize(X, y, random_state=0)
+    options = {"random_state": 0, "batch_size": 16} if solver == "sgd" else {}
+    getattr(sd, solver)(sd.debias(declared, noised.release), noised.X, noised.y, l2=1.0, offset=offset, **options)
+    assert asked
+    assert {name for key, name in asked.items() if key not in ahead} == set()
+
+
+def test_a_card_and_a_column_say_what_to_compile(tmp_path, capsys, asked):
+    card = tmp_path / "card.json"
+    release = sd.Release({"x0": NOISE, "x1": NOISE}, LABELS, noiseless=("year",), fit_intercept=True)
+    card.write_text(release.to_json())
+    words = ["compile", str(card), "--loss", "logistic", "--processes", "1", "--json"]
+    assert cli.main(words) == 0
+    plain = set(asked)
+    asked.clear()
+    capsys.readouterr()
+    assert cli.main([*words, "--offset", "year"]) == 0
+    assert json.loads(capsys.readouterr().out)["kernels"] == len(asked)
+    # The year is a column in both, so that only the pass of steps is another.
+    assert sorted(asked[key] for key in set(asked) - plain) == ["sgd_pass"]
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_surrogate_that_is_designed_first_takes_two_kernels(asked):
     """The pass of derivatives, by which the pilot goes, and that of steps: what steps learn from is of the first."""
     rng = np.random.default_rng(0)
@@ -115,6 +150,7 @@ def test_a_card_says_what_to_compile(tmp_path, capsys, asked):
         (["none.json", "--loss", "logistic", "--columns", "3"], "Leave --columns out"),
         (["none.json", "--loss", "logistic", "--noise", "gaussian"], "Leave --noise out"),
         (["none.json", "--loss", "logistic", "--intercept"], "Leave --intercept out"),
+        (["--offset", "year"], "Name the card"),
         (["--columns", ""], "Write 5, 2-10 or 2,5,20"),
         (["none.json"], "--loss was not given"),
     ],
@@ -147,6 +183,21 @@ def test_without_a_folder_nothing_is_compiled_ahead(monkeypatch, capsys):
 def test_what_the_function_refuses(given, said):
     with pytest.raises((TypeError, ValueError), match=said):
         sd.compile_kernels(sd.debias(*CASES["closed form"]), **given)
+
+
+def test_an_offset_needs_a_place():
+    with pytest.raises(ValueError, match="features and target in one vector"):
+        sd.compile_kernels(sd.debias(*CASES["surrogate, sphere"]), 3, offset=True)
+    with pytest.raises(ValueError, match="score"):
+        sd.compile_kernels(sd.debias(sd.losses.softmax(3), sd.Release(noiseless=("a", "b"))), offset=True)
+
+
+def test_what_is_no_offset_is_refused(tmp_path, capsys):
+    card = tmp_path / "card.json"
+    card.write_text(MIXED.to_json())
+    for column, said in (("x0", "a column with noise"), ("year", "no column of these records")):
+        assert cli.main(["compile", str(card), "--loss", "logistic", "--offset", column]) == 1
+        assert said in capsys.readouterr().err
 
 
 def test_other_losses_and_widths_are_refused():

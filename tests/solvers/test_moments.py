@@ -34,6 +34,7 @@ def test_compiled_passes_say_what_numpy_says(monkeypatch, release, weighted):
     chosen = []
     for least in (2**40, 1):
         monkeypatch.setattr(moments, "_COMPILED_FROM", least)
+        monkeypatch.setattr(moments, "_FEW_COLUMNS", 0)
         checked = corrected.records(X, y, sample_weight=weights if weighted else None)
         found = moments_of_records(checked, checked.correction.noise_covariance())
         metric = released_moments(checked)
@@ -44,6 +45,17 @@ def test_compiled_passes_say_what_numpy_says(monkeypatch, release, weighted):
         chosen[-1] += (most_leverage(checked, root),)
     for one, other in zip(*chosen, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize(("columns", "compiled"), [(4, False), (5, True)])
+def test_leverages_of_few_columns_compile_nothing(monkeypatch, columns, compiled):
+    """The pass for many records is worth its compilation where rows are long."""
+    asked = []
+    monkeypatch.setattr(moments, "leverages_of_rows", lambda rows, root: asked.append(len(rows)) or np.zeros(len(rows)))
+    release = sd.Release({f"x{j}": sd.GaussianMechanism.from_scale(0.5) for j in range(columns)})
+    design = sd.debias(sd.losses.least_squares(), release).at(columns).design
+    moments.leverages(design, np.ones((10, columns)), np.eye(columns), compiled=True)
+    assert bool(asked) is compiled
 
 
 def test_other_records_have_another_corner(monkeypatch):

@@ -48,10 +48,13 @@ class ChannelTable:
         return len(self.positions), self.outputs, tuple(term.xreplace({self.value: value}) for term in self.terms)
 
     def entry(self, code: str, name: str) -> str:
-        """Return the entry that belongs to a code, as a chain of conditions."""
+        """Return the entry that belongs to a code, as a chain of conditions.
+
+        By calls of `elementary.chosen`: for Numba each conditional expression is four more blocks of its function.
+        """
         text = f"{name}_{self.outputs - 1}"
         for c in range(self.outputs - 2, -1, -1):
-            text = f"({name}_{c} if {code} == {float(c)} else {text})"
+            text = f"chosen({code} == {float(c)}, {name}_{c}, {text})"
         return text
 
     def functions(self, name: str, columns: Sequence[tuple[int, int, int]]) -> tuple[str, frozenset[str]]:
@@ -295,7 +298,7 @@ class CategoryFactors(Statistic):
         places = [place for table in self.tables for place in table.positions]
         first_places = _starts([len(table.positions) for table in self.tables])
         functions, p = [f"\nPLACES = np.array({places})"], len(at.columns.linear)
-        called: frozenset[str] = frozenset()
+        called = frozenset[str](("chosen",) if any(table.is_selected for table in self.tables) else ())
         before: list[str] = []
         entries: dict[int, str] = {}
         assemble: list[str] = []
@@ -353,7 +356,7 @@ class CategoryFactors(Statistic):
                 for i, text in enumerate(texts):
                     inside.append(f"w{place + i} = {text}")
                     inside += [
-                        f"a{b}_{i}_{c} += w{place + i} if c{b} == {float(c)} else 0.0" for c in range(table.outputs)
+                        f"a{b}_{i}_{c} += chosen(c{b} == {float(c)}, w{place + i}, 0.0)" for c in range(table.outputs)
                     ]
                 zeros += [f"a{b}_{i}_{c} = 0.0" for i, c in table.entries]
                 after += [f"sums[{at.sums + first + c * size + i}] += a{b}_{i}_{c}" for i, c in table.entries]

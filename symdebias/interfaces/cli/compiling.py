@@ -18,6 +18,7 @@ from symdebias.interfaces.ahead import Compiled, compile_kernels
 from symdebias.interfaces.cli import show, tell
 from symdebias.interfaces.cli.cards import release_of
 from symdebias.interfaces.cli.fitting import loss_of
+from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 
@@ -41,6 +42,7 @@ class _Task:
     loss: str  # Its name in the catalogue.
     columns: int | None  # The number of columns; None where the release says it.
     release: Release
+    has_offset: bool = False  # Whether records have one besides.
 
     def __str__(self) -> str:
         return self.loss.replace("_", "-") + ("" if self.columns is None else f", {self.columns} columns")
@@ -48,7 +50,8 @@ class _Task:
     def run(self) -> Compiled:
         """Compile them."""
         try:
-            return compile_kernels(debias(loss_of(self.loss, self.release), self.release), self.columns)
+            corrected = debias(loss_of(self.loss, self.release), self.release)
+            return compile_kernels(corrected, self.columns, offset=self.has_offset)
         except (SymdebiasError, ValueError) as error:
             raise type(error)(f"{self}: {error}") from None
 
@@ -62,7 +65,10 @@ def compile_ahead(options: argparse.Namespace) -> None:
         )
     processes = COUNT.check("--processes", (os.cpu_count() or 1) if options.processes is None else options.processes)
     names = [name.replace("-", "_") for name in options.loss or _USUAL]
+    known = KnownTerm.of(options)
     if options.card is None:
+        if known is not None:
+            raise ValueError(f"{known} is a column of a card, and none was given. Name the card, or leave it out.")
         releases = {name: _release_for(name, options.noise or "gaussian", options.intercept) for name in names}
         widths: Sequence[int | None] = _widths("2-10" if options.columns is None else options.columns)
     else:
@@ -73,9 +79,11 @@ def compile_ahead(options: argparse.Namespace) -> None:
                 raise ValueError(
                     f"--{name} and a card were both given. Leave --{name} out: the card describes the whole release."
                 )
-        releases = dict.fromkeys(names, release_of(options.card))
+        release = release_of(options.card)
+        releases = {name: release if known is None else known.left(release, loss_of(name, release)) for name in names}
         widths = [None]
-    tasks = [_Task(name, width, release) for name, release in releases.items() for width in widths]
+    has_offset = known is not None
+    tasks = [_Task(name, width, release, has_offset) for name, release in releases.items() for width in widths]
     began = time.perf_counter()
     done: list[Compiled] = []
     say = (lambda _: None) if options.json else tell

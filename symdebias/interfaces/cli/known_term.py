@@ -12,7 +12,7 @@ from symdebias._domains import shown
 from symdebias._rows import Rows
 from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
-from symdebias.release import Noised
+from symdebias.release import Noised, Release
 from symdebias.release.choosing import without
 from symdebias.release.columns import as_json
 from symdebias.solvers import Fit
@@ -96,28 +96,7 @@ class KnownTerm:
             There is no such column without noise, it is no offset, or none is left beside it.
         """
         release = noised.release
-        if self.option == "exposure" and not has_rate(loss):
-            raise ValueError(
-                f"{self} multiplies the mean exp(score) of a count, and {loss.expression} predicts another mean. Use "
-                "--loss poisson, or name a column with what is known of the score by --offset."
-            )
-        indicators = {name for names in release.categories.indicators.values() for name in names}
-        numbers = [name for name in release.noiseless if name not in indicators]
-        if self.column not in numbers:
-            said = "no column of these records"
-            if self.column in indicators or self.column in release.categories.indicators:
-                said = "one of categories, and no number"
-            elif self.column in (release.columns or ()):
-                said = "a column with noise, and what is known of a record has none"
-            elif noised.y is not None and self.column == noised.target_name:
-                said = "the target"
-            public = ", ".join(numbers)
-            others = (
-                f"Name one of those without noise: {public}." if public else "No column of numbers is without noise."
-            )
-            raise ValueError(f"{self} is {said}. {others}")
-        if len(release.columns or ()) < 2:
-            raise ValueError(f"{self} is the only column, and leaves none to fit. Fit records with another one.")
+        left = self.left(release, loss, target=None if noised.y is None else noised.target_name)
         columns = list(release.columns or ())
         place = columns.index(self.column)
         if isinstance(noised.X, Rows):
@@ -137,4 +116,36 @@ class KnownTerm:
                     "were not observed."
                 )
             known = np.log(known)
-        return replace(noised, X=rest, release=without(release, self.column)), np.asarray(known)
+        return replace(noised, X=rest, release=left), np.asarray(known)
+
+    def left(self, release: Release, loss: Loss, *, target: str | None = None) -> Release:
+        """Return a release without the column, which has to be there, for records whose target has this name.
+
+        Raises
+        ------
+        ValueError
+            There is no such column without noise, it is no offset, or none is left beside it.
+        """
+        if self.option == "exposure" and not has_rate(loss):
+            raise ValueError(
+                f"{self} multiplies the mean exp(score) of a count, and {loss.expression} predicts another mean. Use "
+                "--loss poisson, or name a column with what is known of the score by --offset."
+            )
+        indicators = {name for names in release.categories.indicators.values() for name in names}
+        numbers = [name for name in release.noiseless if name not in indicators]
+        if self.column not in numbers:
+            said = "no column of these records"
+            if self.column in indicators or self.column in release.categories.indicators:
+                said = "one of categories, and no number"
+            elif self.column in (release.columns or ()):
+                said = "a column with noise, and what is known of a record has none"
+            elif self.column == target:
+                said = "the target"
+            public = ", ".join(numbers)
+            others = (
+                f"Name one of those without noise: {public}." if public else "No column of numbers is without noise."
+            )
+            raise ValueError(f"{self} is {said}. {others}")
+        if len(release.columns or ()) < 2:
+            raise ValueError(f"{self} is the only column, and leaves none to fit. Fit records with another one.")
+        return without(release, self.column)

@@ -149,7 +149,7 @@ _COMMANDS = {
     ),
     "compile": (
         "compiling:compile_ahead",
-        "card --loss --noise --columns --intercept --processes --json",
+        "card --loss --noise --columns --intercept [ --offset --exposure ] --processes --json",
         "compile what first fits would, once after an installation",
         "Compile the kernels of default fits, and keep them in this user's cache folder, where every later process "
         "finds them: for a card, the release that it describes; else for noise of one kind on all columns, with labels "
@@ -241,6 +241,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "gaussian (default) or laplace",
     },
     "--offset": {"metavar": "COLUMN", "help": "a known term of the score: a column without noise, with no parameter"},
+    "compile --offset": {"metavar": "COLUMN", "help": "the column that fits will name as their offset"},
+    "compile --exposure": {"metavar": "COLUMN", "help": "the column that fits will name as their exposure"},
     "evaluate --exposure": {"help": "that of the fit, where it does not say it"},
     "evaluate --offset": {"help": "that of the fit, where it does not say it"},
     "report --exposure": {"help": "that of the fit, where it does not say it"},
