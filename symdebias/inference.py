@@ -15,6 +15,7 @@ from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import OPEN_UNIT
+from symdebias._fieller import fieller_end, fieller_variance
 from symdebias.exceptions import InferenceError
 
 # Bounds on biases whose signs are tried one by one; with more of them the largest is bounded from above.
@@ -384,6 +385,10 @@ class Inference:
         Of the covariance, where it rests on few values: intervals and tests then allow for its own error.
     joint_degrees_of_freedom : float or None
         Those for tests of several restrictions, where they are fewer; `degrees_of_freedom` by default.
+    curving : array of shape (q, 2), float64, or None
+        a and b of each parameter, where its curvature is uncertain: t standard errors away from it the variance of a
+        score test is 1 + a t + b t^2 of that at the estimate. Intervals then reach at least as far as Fieller's, whose
+        ends may be infinite, and p values agree with them.
 
     Examples
     --------
@@ -403,6 +408,7 @@ class Inference:
     notes: tuple[str, ...] = ()
     degrees_of_freedom: int | None = None
     joint_degrees_of_freedom: float | None = None
+    curving: FloatArray | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -437,7 +443,11 @@ class Inference:
             critical_value(level, wrong / error, self.degrees_of_freedom) * error if error > 0 else wrong
             for wrong, error in zip(self._bias(len(theta)), errors, strict=True)
         ]
-        return np.stack([theta - reach, theta + reach], axis=1)
+        ends = np.stack([theta - reach, theta + reach], axis=1)
+        for place, wrong in enumerate(self._bias(len(theta))):
+            if self._is_curving(place) and errors[place] > 0:
+                ends[place] = theta[place] + errors[place] * self._fieller(place, level, wrong / errors[place])
+        return ends
 
     def pvalues(self, theta: FloatArray) -> FloatArray:
         """Return two-sided p values of parameters of 0, shape (q,): 1 less the level of the interval that reaches it.
@@ -456,6 +466,11 @@ class Inference:
             else float(abs(value) <= wrong)
             for value, wrong, error in zip(theta, self._bias(len(theta)), errors, strict=True)
         ]
+        for place, wrong in enumerate(self._bias(len(theta))):
+            if self._is_curving(place) and errors[place] > 0:
+                root = math.sqrt(fieller_variance(-theta[place] / errors[place], *self._curving(len(theta))[place]))
+                error = root * errors[place]
+                found[place] = two_sided_pvalue(theta[place] / error, wrong / error, self.degrees_of_freedom)
         return np.array(found)
 
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
@@ -477,7 +492,40 @@ class Inference:
         ):
             freedom = self.joint_degrees_of_freedom
         bias = self._bias(len(theta))
-        return wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
+        test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
+        larger = self._variance_there(theta, np.atleast_2d(np.asarray(restrictions, dtype=float)), values, test)
+        if larger > 1:
+            covariance = larger * covariance
+            test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
+        return test
+
+    def _fieller(self, place: int, level: float, bias_ratio: float) -> FloatArray:
+        """Return the ends of the interval of a parameter with an uncertain curvature, in standard errors from it."""
+        slope, bend = self._curving(place + 1)[place]
+        freedom = self.degrees_of_freedom
+
+        def excess(size: float, root: float) -> float:
+            return two_sided_pvalue(size, bias_ratio / root, freedom) - (1 - level)
+
+        plain = critical_value(level, bias_ratio, freedom)
+        if not math.isfinite(plain) or critical_value(level, 0.0, freedom) ** 2 * bend >= 1:
+            return np.array([-math.inf, math.inf])
+        low, high = (fieller_end(excess, plain, sign * slope, bend) for sign in (-1, 1))
+        return np.array([-low, high])
+
+    def _variance_there(self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest) -> float:
+        """Return the variance of a score test where the restrictions hold, over that at the estimate.
+
+        Of a single parameter it is Fieller's, as intervals have it. Of combinations it is that of the parameter whose
+        curvature is the least certain, without its slope.
+        """
+        places = np.flatnonzero(np.any(rows != 0, axis=0))
+        slopes, bends = self._curving(len(theta))[places].T
+        if len(places) == 1 and self.standard_errors()[places[0]] > 0:
+            wanted = float(np.ravel(np.asarray(values))[0]) / float(rows[0, places[0]])
+            away = (wanted - theta[places[0]]) / self.standard_errors()[places[0]]
+            return fieller_variance(float(away), float(slopes[0]), float(bends[0]))
+        return 1 + float(np.max(bends, initial=0.0)) * test.statistic
 
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
@@ -493,12 +541,25 @@ class Inference:
             # A bound may be infinite, and is none of a parameter that does not take part.
             known = np.where(matrix != 0, bias, 0.0)
             bias = np.sum(np.abs(matrix) * known, axis=1)
-        return replace(self, covariance=covariance, bias=bias)
+        curving = self.curving
+        if curving is not None:
+            takes_part = matrix != 0
+            # One parameter by itself may change its sign; combinations are as uncertain as the worst that takes part.
+            slopes = np.where(takes_part.sum(axis=1) == 1, np.sign(matrix) @ curving[:, 0], 0.0)
+            bends = np.max(np.where(takes_part, curving[:, 1], 0.0), axis=1, initial=0.0)
+            curving = np.stack([slopes, bends], axis=1)
+        return replace(self, covariance=covariance, bias=bias, curving=curving)
 
     @property
     def has_bias(self) -> bool:
         """Whether a parameter may have bias."""
         return self.bias is not None and bool(np.any(self.bias > 0))
+
+    def _is_curving(self, place: int) -> bool:
+        return self.curving is not None and bool(self.curving[place, 1] > 0)
+
+    def _curving(self, size: int) -> FloatArray:
+        return np.zeros((size, 2)) if self.curving is None else self.curving
 
     def _bias(self, size: int) -> FloatArray:
         return np.zeros(size) if self.bias is None else self.bias

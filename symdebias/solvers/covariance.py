@@ -29,6 +29,7 @@ from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.outward import note_on_longer_parameters
 from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, variance_of_curvature
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
 _FEWEST_CLUSTERS = 5
@@ -82,7 +83,7 @@ def at_root(
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
     says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
     is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
-    parameters are like is looked at.
+    parameters are like is looked at, and intervals allow for what is not known of the curvature.
     """
     correction = records.correction
     notes: list[str] = []
@@ -177,7 +178,18 @@ def at_root(
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
         bias = bias + missing
-    return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
+    curving = None
+    if records.is_noised and not refusal and (curvature is None or curvature < CERTAIN_CURVATURE):
+        curving = variance_of_curvature(records, theta, hessian, covariance)
+        if curving.any():
+            least = 1 / math.sqrt(float(curving[:, 1].max()))
+            notes.append(
+                f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values "
+                "allow for that (Fieller's method), which standard errors do not"
+            )
+        else:
+            curving = None
+    return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint, curving)
 
 
 def _with_estimates(

@@ -636,7 +636,11 @@ def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int
 
 
 def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inference:
-    """Return the inference with the covariance of batch means; the first batch holds the start, and is left out."""
+    """Return the inference with the covariance of batch means; the first batch holds the start, and is left out.
+
+    Iterates go together over many steps, so that means of few batches scatter too little: a variance is at least that
+    of the sandwich, which is what it tends to.
+    """
     kind = "batch means of the iterates"
     cuts = sorted(sums)[1:]
     means = [(sums[b] - sums[a]) / (b - a) for a, b in itertools.pairwise(cuts)]
@@ -644,4 +648,11 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
         covariance = batch_means(means, [b - a for a, b in itertools.pairwise(cuts)])
     except InferenceError as error:
         return Inference(None, kind, str(error))
-    return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
+    notes = plug_in.notes
+    if plug_in.covariance is not None:
+        least, own = np.diag(plug_in.covariance), np.diag(covariance)
+        larger = np.sqrt(np.maximum(least / np.where(own > 0, own, 1.0), 1.0, where=own > 0, out=np.ones(len(own))))
+        covariance = covariance * np.multiply.outer(larger, larger)
+        if np.any(larger > 1):
+            notes = (*notes, "a variance of batch means was below that of the sandwich, which was taken for it")
+    return replace(plug_in, covariance=covariance, kind=kind, notes=notes, degrees_of_freedom=len(means) - 1)
