@@ -82,7 +82,8 @@ def test_intervals_are_never_shorter_and_parameters_without_a_bend_keep_their_bi
     plain = Inference(KNOWN.covariance, "sandwich", bias=KNOWN.bias)
     theta = np.array([1.0, 2.0, 3.0])
     before, after = plain.interval(theta, 0.95), KNOWN.interval(theta, 0.95)
-    assert np.all(after[:, 0] <= before[:, 0]) and np.all(after[:, 1] >= before[:, 1])
+    assert np.all(after[:, 0] <= before[:, 0])
+    assert np.all(after[:, 1] >= before[:, 1])
     assert after[1].tolist() == before[1].tolist()
     assert KNOWN.pvalues(theta)[1] == plain.pvalues(theta)[1]
     both = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -127,7 +128,8 @@ def test_a_fit_says_what_its_intervals_allow_for(tmp_path):
     plain = gradients @ Q[1]
     expected = [2 * np.cov(plain, changes)[0, 1] / plain.var(), changes.var() / plain.var()]
     np.testing.assert_allclose(curving[1], expected, rtol=0.02)
-    assert any("Fieller" in note for note in fit.inference.notes) and "Fieller" in fit.summary()
+    assert any("Fieller" in note for note in fit.inference.notes)
+    assert "Fieller" in fit.summary()
     low, high = fit.confidence_interval()[1]
     assert high - low > 1.03 * 2 * 1.96 * fit.standard_errors[1]
     fit.save(tmp_path / "fit")

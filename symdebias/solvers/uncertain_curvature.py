@@ -11,7 +11,9 @@ from symdebias.records import Records
 CERTAIN_CURVATURE = 10.0
 
 
-def variance_of_curvature(records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray) -> FloatArray:
+def variance_of_curvature(
+    records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray
+) -> FloatArray:
     """Return by how much the variance of a score test changes away from an estimate, parameter by parameter.
 
     Along theta_j + t standard errors, the others following as the covariance says, it is 1 + a t + b t^2 of that at the
