@@ -31,12 +31,13 @@ def refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None
         True targets are negative.
     """
     loss, release = corrected.declared, corrected.release
-    if corrected.method == "none" or release.coupling is not None or loss.target_values is not None or not loss.scores:
+    if corrected.method == "none" or release.coupling is not None or not loss.scores:
         return
     noise = release.target_noise
     known = target if isinstance(target, np.ndarray) else np.asarray(target[:_HEAD])
-    if isinstance(noise, ChannelNoise):
-        wrong = f"the release declares the label {min(noise.inputs):g}" if min(noise.inputs) < 0 else ""
+    declared = noise.inputs if isinstance(noise, ChannelNoise) else loss.target_values
+    if declared is not None:
+        wrong = f"the label {min(declared):g} is declared" if min(declared) < 0 else ""
     elif noise is None:
         wrong = f"y[{int(np.argmax(known < 0))}] is negative" if (known < 0).any() else ""
     else:

@@ -23,7 +23,7 @@ def test_losses_of_positive_means_refuse_negative_targets(loss, solver):
 @pytest.mark.parametrize(
     ("target", "values", "told"),
     [
-        (sd.RandomizedResponse(epsilon=2.0), SIGNS, "the release declares the label -1"),
+        (sd.RandomizedResponse(epsilon=2.0), SIGNS, "the label -1 is declared"),
         (sd.LaplaceMechanism.from_scale(0.5), -1 - 0.1 * X[:, 1], "mean is negative by more than the noise explains"),
     ],
     ids=["channel", "noise"],
