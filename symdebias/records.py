@@ -26,6 +26,7 @@ from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses.shifts import completed
 from symdebias.reading import has_rows, in_blocks, is_long, of_table
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
@@ -74,6 +75,9 @@ class Records:
         Is told how many records a pass has read.
     seen : dict
         What passes saw of the columns, by name: the same under another correction.
+    completes : bool
+        Whether Hessians have a curvature where all scores move by one number, of which the loss knows nothing; see
+        `symdebias.losses.shifts`.
     """
 
     correction: Correction
@@ -84,6 +88,7 @@ class Records:
     journal: Journal | None = field(default=None, repr=False, compare=False)
     watched: Callable[[int], Any] | None = field(default=None, repr=False, compare=False)
     seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    completes: bool = False
 
     @classmethod
     def of(
@@ -339,9 +344,20 @@ class Records:
         if isinstance(program, ScoreProgram) and program.has_point_masses:
             return self._by_differences(units, roughly=roughly), "central differences"
         try:
-            return self.derivatives(), "exact"
+            return self._completed(self.derivatives()), "exact"
         except NoExactCorrectionError:
             return self._by_differences(units, roughly=roughly), "central differences"
+
+    def _completed(self, found: Callable[..., Derivatives]) -> Callable[..., Derivatives]:
+        if not self.completes:
+            return found
+        scores = len(self.correction.loss.scores)
+
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            plain = found(theta, meat)
+            return Derivatives(plain.loss, plain.gradient, completed(plain.hessian, scores), plain.meat)
+
+        return derivatives
 
     def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
         part = self.looked_at if roughly else self
@@ -361,7 +377,8 @@ class Records:
         moves = np.diag(steps)
         columns = [self.mean_gradient(theta + move) - self.mean_gradient(theta - move) for move in moves]
         found = np.array(columns) / (2 * steps[:, None])
-        return np.asarray((found + found.T) / 2)
+        found = (found + found.T) / 2
+        return completed(found, len(self.correction.loss.scores)) if self.completes else np.asarray(found)
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the corrected losses of the records at theta, shape (n,), unweighted."""

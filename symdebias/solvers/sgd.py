@@ -8,7 +8,6 @@ cuts the run into segments at the recorded steps, and says what went wrong where
 
 import functools
 import inspect
-import itertools
 import math
 import os
 import warnings
@@ -25,9 +24,11 @@ from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias._rows import Rows, at_once
 from symdebias.corrected import CorrectedLoss, require_corrected
-from symdebias.exceptions import ConvergenceWarning, InferenceError
-from symdebias.inference import Inference, batch_ends, batch_means
+from symdebias.exceptions import ConvergenceWarning
+from symdebias.inference import batch_ends
+from symdebias.losses.shifts import ignores_shifts
 from symdebias.records import Records
+from symdebias.solvers.batch_means import by_batch_means
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read
@@ -293,6 +294,8 @@ def _trained(
     l2 *= factor
     frame = frame_of(run)
     penalty = frame.penalty(run, l2)
+    if not penalty.all() and ignores_shifts(corrected.declared):
+        run = replace(run, completes=True)
     own = frame.reported(penalty)
     begin = np.zeros(len(own)) if start is None else frame.reported(frame.start(run, start))
     if journal is not None:
@@ -400,7 +403,7 @@ def _trained(
             )  # fmt: skip
             inference = frame.told(resolved, inference)[1]
             if covariance == "batch means":
-                inference = _by_batch_means(inference, descent.sums)
+                inference = by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
         notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
@@ -633,26 +636,3 @@ def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int
             f"batch means with epochs={epochs} would be far too small: iterates of repeated passes scatter about the "
             'root of these records, not about the true one. Take epochs=1, or ask for covariance="plug-in".'
         )
-
-
-def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inference:
-    """Return the inference with the covariance of batch means; the first batch holds the start, and is left out.
-
-    Iterates go together over many steps, so that means of few batches scatter too little: a variance is at least that
-    of the sandwich, which is what it tends to.
-    """
-    kind = "batch means of the iterates"
-    cuts = sorted(sums)[1:]
-    means = [(sums[b] - sums[a]) / (b - a) for a, b in itertools.pairwise(cuts)]
-    try:
-        covariance = batch_means(means, [b - a for a, b in itertools.pairwise(cuts)])
-    except InferenceError as error:
-        return Inference(None, kind, str(error))
-    notes = plug_in.notes
-    if plug_in.covariance is not None:
-        least, own = np.diag(plug_in.covariance), np.diag(covariance)
-        larger = np.sqrt(np.maximum(least / np.where(own > 0, own, 1.0), 1.0, where=own > 0, out=np.ones(len(own))))
-        covariance = covariance * np.multiply.outer(larger, larger)
-        if np.any(larger > 1):
-            notes = (*notes, "a variance of batch means was below that of the sandwich, which was taken for it")
-    return replace(plug_in, covariance=covariance, kind=kind, notes=notes, degrees_of_freedom=len(means) - 1)
