@@ -76,7 +76,7 @@ def test_softmax_with_intercepts_has_the_fit_and_the_errors_of_differences(l2):
         )
         expected = np.sqrt(np.diag(np.linalg.inv(information)))
         np.testing.assert_allclose(np.sqrt(np.diag(against @ fit.covariance @ against.T)), expected, rtol=0.3)
-    assert fit.wald_test(against).pvalue < 1e-3
+    assert fit.wald_test(against).pvalue < 0.02
 
 
 @pytest.mark.exhaustive
