@@ -47,7 +47,8 @@ def variance_of_curvature(
     found = np.zeros((len(theta), 2))
 
     def moved(move: FloatArray) -> FloatArray:
-        return np.asarray(weights * part.gradients(theta + move, slice(None)))
+        # The pass of second derivatives is compiled where there are standard errors.
+        return np.asarray(weights * part.gradients(theta + move, slice(None), by_derivatives=True))
 
     with np.errstate(all="ignore"):
         gradients = moved(np.zeros(len(theta)))
