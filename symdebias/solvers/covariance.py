@@ -42,8 +42,7 @@ _LOOKED_AT = 100_000
 _NUMBERS, _ROWS = 2**14, 256
 # Records whose gradients are there at a time: whole blocks of a kernel.
 _AT_ONCE = 16 * BLOCK
-# Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter;
-# where three do, their scatter has two degrees of freedom.
+# Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter.
 _MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
@@ -428,8 +427,7 @@ def of_clusters(
     scores of a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or
     unequal, or where few of them have a column. Clusters with less than a thousandth of the records, and with little of
     the second moments in every direction, are taken as they are. The mean Hessian has the penalty. Degrees of freedom
-    are those of `ClusterParts`, 2 where three clusters tell nearly all of a parameter, and fewer where few of many
-    decide (`freedom_of_few`).
+    are those of `ClusterParts`, or fewer where few of many decide (`freedom_of_few`).
 
     Raises
     ------
@@ -480,7 +478,6 @@ def of_clusters(
             np.searchsorted(alive, large[kept_apart]), curvatures, meats,
         )  # fmt: skip
         freedom = parts.degrees_of_freedom()
-        freedom[np.sort(told, axis=0)[-3:].sum(axis=0) > _MOST_OF_FEW] = 2.0
     effective = records.total**2 / float(mass @ mass)
     if effective <= _MANY_CLUSTERS:
         freedom = np.minimum(freedom, count - 1)
