@@ -30,6 +30,7 @@ from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.outward import note_on_longer_parameters
+from symdebias.solvers.residual_moments import moments_told
 from symdebias.solvers.scores import ReleasedRecords
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
@@ -505,12 +506,17 @@ def _weighted_leverages(records: Records, rows: slice, *, root: FloatArray) -> F
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:
     """Return a bound on the bias of each parameter that the bias b of the corrected gradient makes, H^-1 b.
 
-    For a surrogate it is that of `ReleasedRecords.squared_bias`. For other methods it is ||(H^-1)_j|| times the
-    certified bias of the gradient.
+    For a surrogate it is that of `ReleasedRecords.squared_bias`; for one of a residual loss the smaller one of that and
+    the same with what residuals tell of the columns, `moments_told`, in place of their second moments. For other
+    methods it is ||(H^-1)_j|| times the certified bias of the gradient.
     """
     correction = records.correction
     if correction.surrogates is not None and known is not None:
-        return np.asarray(np.sqrt(np.diag(known.squared_bias(correction, theta, hessian))))
+        squared = np.diag(known.squared_bias(correction, theta, hessian))
+        told = moments_told(known, correction.design, theta)
+        if told is not None:
+            squared = np.minimum(squared, np.diag(known.squared_bias(correction, theta, hessian, moments=told)))
+        return np.asarray(np.sqrt(squared))
     # Over the noise that the release has for all records.
     correction = replace(correction, per_record=False) if correction.per_record else correction
     certificate = certify(correction, theta_radius=max(1.0, float(np.linalg.norm(theta))))
