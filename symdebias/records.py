@@ -517,13 +517,20 @@ class Records:
         """Return the numbers of records of clusters, or the sums of their weights, shape (G,)."""
         return np.bincount(codes, self.weights if len(self.weights) else None).astype(np.float64)
 
-    def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
+    def cluster_curvatures(
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
+
+        They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean.
+        """
         ends = np.cumsum(np.bincount(codes))
         order = np.argsort(codes, kind="stable")
         for cluster in some:
             own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
-            yield len(own), own.total * own.derivatives_or_differences()[0](theta).hessian
+            found = own.derivatives_or_differences()[0](theta, meat=not mean.any())
+            meat = own.meat(theta, mean) if mean.any() else found.meat
+            yield len(own), own.total * found.hessian, own.total * meat
 
     def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
         """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).

@@ -31,3 +31,25 @@ def by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inference
         if np.any(larger > 1):
             notes = (*notes, "a variance of batch means was below that of the sandwich, which was taken for it")
     return replace(plug_in, covariance=covariance, kind=kind, notes=notes, degrees_of_freedom=len(means) - 1)
+
+
+def batch_ends(steps: int, power: float) -> list[int]:
+    """Return the steps at which batches end, for the covariance of an average by batch means.
+
+    Batch k of M = steps^((1 - power)/2) ends at steps (k/M)^(1/(1 - power)): batches are long against the memory of the
+    iterates, which grows like t^power.
+
+    Parameters
+    ----------
+    steps : int
+        How many steps there are.
+    power : float
+        a of the step sizes eta t^-a, in (1/2, 1).
+
+    References
+    ----------
+    Chen, Lee, Tong & Zhang 2020 (Annals of Statistics 48), the batch-means estimator.
+    """
+    count = max(2, int(steps ** ((1 - power) / 2)))
+    ends = np.unique(np.round(steps * (np.arange(1, count + 1) / count) ** (1 / (1 - power))).astype(int))
+    return [int(end) for end in ends if end > 0]

@@ -25,10 +25,9 @@ from symdebias._randomness import generator
 from symdebias._rows import Rows, at_once
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
-from symdebias.inference import batch_ends
 from symdebias.losses.shifts import ignores_shifts
 from symdebias.records import Records
-from symdebias.solvers.batch_means import by_batch_means
+from symdebias.solvers.batch_means import batch_ends, by_batch_means
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read
