@@ -1,12 +1,15 @@
 """Losses without an exact correction: surrogates beside truncated series, and fits beside other methods.
 
     python benchmarks/surrogates.py [--replicates 50] [--records 1000000] [--part bias] [--part fits] [--part time]
+    python benchmarks/surrogates.py --part intervals [--replicates 50]
 
-Three questions, a table each. How large are bias and standard deviation of the log loss under normal noise of variance
+Four questions, a table each. How large are bias and standard deviation of the log loss under normal noise of variance
 s, for scores up to 2, 5 and 10: uncorrected, by series of order 1 to 3, and by the surrogate of least bias at 1.05 and
 1.5 times the deviation of the series of order 3? How far off is logistic regression on noised records (two features,
 labels by randomized response of budget 2), by the default beside the methods of the literature? What does a record
-cost?
+cost? And (where asked for) do 95% intervals of losses of the residual that are narrow beside the residuals cover, and
+how far do they reach: of two slopes and the intercept, in percent, and in standard errors, beside what Cauchy and
+Schwarz alone would give.
 
 The methods of the literature are the package's own (`symdebias.literature`); the Monte-Carlo corrected score runs here
 in spite of the poles of the logistic function. A method that finds no fit is counted as refused, and its error is
@@ -17,11 +20,14 @@ import argparse
 import math
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
 
 import symdebias as sd
+from symdebias.exceptions import SymdebiasError
+from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import Part
 from symdebias.transforms.waves import design
 
@@ -215,12 +221,94 @@ def timed(function):
     return time.process_time() - began
 
 
+# ---- intervals of narrow losses of the residual ----------------------------------------------------------
+
+# Loss, errors, noise of features and of the target, records; residuals are 0.5 or more wide.
+NARROW = (
+    ("huber(0.05)", "lognormal", 0.4, 0.5, 3_000),
+    ("huber(0.2)", "lognormal", 0.4, 0.5, 3_000),
+    ("huber(0.2)", "lognormal", 0.4, 0.5, 20_000),
+    ("huber(0.2)", "heteroscedastic", 0.4, 0.5, 3_000),
+    ("huber(0.2)", "half of them 0", 0.4, 0.5, 3_000),
+    ("huber(0.2)", "rounded target", 0.4, 0.5, 3_000),
+    ("huber(0.5)", "binary target", 0.2, 0.3, 3_000),
+    ("huber(0.2)", "lognormal", 0.3, 2.0, 3_000),
+    ("quantile(0.5, 0.05)", "lognormal", 0.4, 0.5, 3_000),
+    ("quantile(0.9, 0.2)", "heteroscedastic", 0.2, 0.3, 3_000),
+    ("quantile(0.9, 0.2)", "lognormal columns", 0.4, 0.5, 3_000),
+    ("cauchy(0.2)", "lognormal", 0.4, 0.5, 3_000),
+    ("expectile(0.8)", "lognormal columns", 0.4, 0.5, 3_000),
+)
+SLOPES = np.array([1.0, -0.5])
+
+
+def with_errors(rng, n, errors):
+    """Return features and targets of the model of that name."""
+    X = rng.normal(size=(n, 2))
+    if errors == "lognormal columns":
+        X = np.exp(0.8 * X) - 1.4
+    if errors == "heteroscedastic":
+        error = 0.5 * rng.normal(size=n) * np.exp(0.6 * X[:, 0])
+    else:
+        error = 0.5 * rng.lognormal(0, 0.8, n)
+    if errors == "half of them 0":
+        error *= rng.random(n) < 0.5
+    if errors == "binary target":
+        return X, (rng.random(n) < expit(X @ SLOPES)).astype(float)
+    y = X @ SLOPES + error
+    return X, np.round(y) if errors == "rounded target" else y
+
+
+def narrow_fits(name, errors, feature, target, n, draws, truth):
+    """Yield for each draw theta, what covers, and reaches in standard errors: stated and by Cauchy and Schwarz."""
+    release = sd.Release(
+        sd.GaussianMechanism.from_scale(feature), sd.GaussianMechanism.from_scale(target), fit_intercept=True
+    )
+    for draw in range(draws):
+        X, y = with_errors(np.random.default_rng(draw), n, errors)
+        noised = release.privatize(X, y, random_state=draw)
+        corrected = sd.debias(loss_of(name), noised.release, method="surrogate")
+        try:
+            fit = sd.m_estimate(corrected, noised.X, noised.y)
+            low, high = fit.confidence_interval().T
+        except SymdebiasError:
+            continue
+        records = fit.corrected.records(noised.X, noised.y)
+        known = ReleasedRecords.of(fit.corrected, records)
+        hessian = records.derivatives_or_differences()[0](fit.theta).hessian
+        bound = np.sqrt(np.diag(known.squared_bias(records.correction, fit.theta, hessian)))
+        wide = replace(fit.inference, bias=bound).interval(fit.theta, 0.95)
+        yield (
+            (low <= truth) & (truth <= high),
+            (high - low) / (2 * fit.standard_errors),
+            (wide[:, 1] - wide[:, 0]) / (2 * fit.standard_errors),
+        )
+
+
+def loss_of(text):
+    """Return the loss of the catalogue that a call is written for."""
+    name, numbers = text.rstrip(")").split("(")
+    return getattr(sd.losses, name)(*map(float, numbers.split(",")))
+
+
+def print_intervals(draws, cases=NARROW, population=200_000):
+    print(f"{'loss':<21}{'errors':<19}{'noise':>10}{'n':>8}{'fits':>6}{'coverage':>20}{'reach':>20}{'C.-S. reach':>20}")
+    for name, errors, feature, target, n in cases:
+        X, y = with_errors(np.random.default_rng(10**6), population, errors)
+        truth = sd.m_estimate(sd.debias(loss_of(name), sd.Release(fit_intercept=True)), X, y).theta
+        rows = np.array(list(narrow_fits(name, errors, feature, target, n, draws, truth)), dtype=float)
+        covered, reach, wide = rows.mean(axis=0) if len(rows) else np.full((3, 3), np.nan)
+        told = "".join(f"{f'{100 * covered[0]:.0f}, {100 * covered[1]:.0f}, {100 * covered[2]:.0f}':>20}")
+        told += "".join(f"{', '.join(f'{one:.1f}' for one in own):>20}" for own in (reach, wide))
+        print(f"{name:<21}{errors:<19}{f'{feature:g}, {target:g}':>10}{n:>8,}{len(rows):>6}{told}", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=tuple(METHODS), help="of the fits")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the timed pass")
-    parser.add_argument("--part", choices=("bias", "fits", "time"), action="append")
+    parser.add_argument("--part", choices=("bias", "fits", "time", "intervals"), action="append")
     arguments = parser.parse_args()
     wanted = arguments.part or ("bias", "fits", "time")
     if "bias" in wanted:
@@ -229,3 +317,5 @@ if __name__ == "__main__":
         print_fits(arguments.replicates, arguments.methods)
     if "time" in wanted:
         print_times(arguments.records)
+    if "intervals" in wanted:
+        print_intervals(arguments.replicates)

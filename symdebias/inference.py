@@ -15,6 +15,7 @@ from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import OPEN_UNIT
+from symdebias._fieller import fieller_end, fieller_variance
 from symdebias.exceptions import InferenceError
 
 # Bounds on biases whose signs are tried one by one; with more of them the largest is bounded from above.
@@ -108,7 +109,7 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
     bias_ratio : float
         r, a bound on the absolute bias over the standard error; non-negative.
     degrees_of_freedom : float, optional
-        Of the estimate of the standard error; None where it is as good as known.
+        Of the estimate of the standard error; None, or infinite, where it is as good as known.
 
     References
     ----------
@@ -122,7 +123,7 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
     2.7764
     """
     level = OPEN_UNIT.check("level", level)
-    if degrees_of_freedom is not None:
+    if degrees_of_freedom is not None and math.isfinite(degrees_of_freedom):
         return float(stdtrit(degrees_of_freedom, (1 + level) / 2)) + bias_ratio
     plain = float(ndtri((1 + level) / 2))
     if bias_ratio < 1e-9:
@@ -136,10 +137,10 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
     return float(brentq(missing, 0.0, bias_ratio + plain + 1e-9, xtol=1e-12))
 
 
-def fewest_deciding(squares: FloatArray, fourths: FloatArray) -> float:
-    """Return the least number that decides a variance, (sum d^2)^2/(sum d^4), over parameters.
+def deciding_each(squares: FloatArray, fourths: FloatArray) -> FloatArray:
+    """Return the number that decides the variance of each parameter, (sum d^2)^2/(sum d^4), shape (q,).
 
-    A parameter that nothing moves is known, and nothing decides it; the number is infinite where all are.
+    A parameter that nothing moves is known, and nothing decides it: its number is infinite.
 
     Parameters
     ----------
@@ -148,21 +149,41 @@ def fewest_deciding(squares: FloatArray, fourths: FloatArray) -> float:
 
     Examples
     --------
-    >>> fewest_deciding(np.array([4.0, 3.0, 0.0]), np.array([4.0, 4.5, 0.0]))
-    2.0
+    >>> deciding_each(np.array([4.0, 3.0, 0.0]), np.array([4.0, 4.5, 0.0]))
+    array([ 4.,  2., inf])
     """
-    return float(np.min(squares**2 / np.where(fourths > 0, fourths, 1.0), initial=math.inf, where=fourths > 0))
+    return np.asarray(np.where(fourths > 0, squares**2 / np.where(fourths > 0, fourths, 1.0), math.inf))
 
 
-def freedom_of_few(deciding: float, clusters: int) -> int | None:
+def freedom_of_records(deciding: FloatArray) -> FloatArray:
+    """Return the degrees of freedom of variances that so many records decide: twice as many, infinite from 50 on.
+
+    Parameters
+    ----------
+    deciding : array of shape (q,), float64
+        As of `deciding_each`.
+
+    References
+    ----------
+    Satterthwaite 1946 (Biometrics Bulletin 2).
+
+    Examples
+    --------
+    >>> freedom_of_records(np.array([2.7, 60.0]))
+    array([ 5., inf])
+    """
+    return np.asarray(np.where(deciding < MANY_DECIDE, np.floor(2 * np.minimum(deciding, MANY_DECIDE)), math.inf))
+
+
+def freedom_of_few(deciding: float, clusters: float) -> int | None:
     """Return the degrees of freedom of a variance over clusters where few of them decide it, and None otherwise.
 
     Parameters
     ----------
     deciding : float
         m, the number of clusters that decide it: (sum d^2)^2/(sum d^4) for what leaving out each does to the estimate.
-    clusters : int
-        How many there are.
+    clusters : float
+        How many there are, or as many equal ones as they are worth.
 
     Returns
     -------
@@ -182,7 +203,7 @@ def freedom_of_few(deciding: float, clusters: int) -> int | None:
     return max(2, int(min(2 * deciding, alike - 1)))
 
 
-def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int | None = None) -> float:
+def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: float | None = None) -> float:
     """Return 1 less the level of the interval, as of `critical_value`, that just reaches 0.
 
     Parameters
@@ -191,7 +212,7 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int 
         The estimate in standard errors.
     bias_ratio : float
         As for `critical_value`.
-    degrees_of_freedom : int, optional
+    degrees_of_freedom : float, optional
         As for `critical_value`.
 
     Returns
@@ -208,7 +229,7 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int 
     size = abs(z)
     if math.isinf(bias_ratio):
         return 1.0
-    if degrees_of_freedom is not None:
+    if degrees_of_freedom is not None and math.isfinite(degrees_of_freedom):
         return float(2 * stdtr(degrees_of_freedom, -max(size - bias_ratio, 0.0)))
     return float(ndtr(bias_ratio - size) + ndtr(-size - bias_ratio))
 
@@ -380,10 +401,16 @@ class Inference:
         A bound on the bias of each parameter that the correction's own bias makes; 0 where it is exact.
     notes : tuple of str
         What to know of it.
-    degrees_of_freedom : int or None
-        Of the covariance, where it rests on few values: intervals and tests then allow for its own error.
+    degrees_of_freedom : array of shape (q,), float64, or float, or None
+        Of the variance of each parameter, or one number for all, where it rests on few values: intervals and tests then
+        allow for its own error. Infinite where a variance is as good as known, None where all are. Tests, and
+        combinations of parameters, have the least of those that take part.
     joint_degrees_of_freedom : float or None
-        Those for tests of several restrictions, where they are fewer; `degrees_of_freedom` by default.
+        A bound on those for tests of several restrictions.
+    curving : array of shape (q, 2), float64, or None
+        a and b of each parameter, where its curvature is uncertain: t standard errors away from it the variance of a
+        score test is 1 + a t + b t^2 of that at the estimate. Intervals then reach at least as far as Fieller's, whose
+        ends may be infinite, and p values agree with them.
 
     Examples
     --------
@@ -401,8 +428,9 @@ class Inference:
     refusal: str = ""
     bias: FloatArray | None = None
     notes: tuple[str, ...] = ()
-    degrees_of_freedom: int | None = None
+    degrees_of_freedom: FloatArray | float | None = None
     joint_degrees_of_freedom: float | None = None
+    curving: FloatArray | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -434,10 +462,15 @@ class Inference:
         if self.refusal:
             raise InferenceError(self.refusal)
         reach = [
-            critical_value(level, wrong / error, self.degrees_of_freedom) * error if error > 0 else wrong
-            for wrong, error in zip(self._bias(len(theta)), errors, strict=True)
+            critical_value(level, wrong / error, freedom) * error if error > 0 else wrong
+            for wrong, error, freedom in zip(self._bias(len(theta)), errors, self.freedom(len(theta)), strict=True)
         ]
-        return np.stack([theta - reach, theta + reach], axis=1)
+        ends = np.stack([theta - reach, theta + reach], axis=1)
+        for place, wrong in enumerate(self._bias(len(theta))):
+            if self._is_curving(place) and errors[place] > 0:
+                freedom = float(self.freedom(len(theta))[place])
+                ends[place] = theta[place] + errors[place] * self._fieller(place, level, wrong / errors[place], freedom)
+        return ends
 
     def pvalues(self, theta: FloatArray) -> FloatArray:
         """Return two-sided p values of parameters of 0, shape (q,): 1 less the level of the interval that reaches it.
@@ -450,12 +483,16 @@ class Inference:
         errors = self.standard_errors()
         if self.refusal:
             raise InferenceError(self.refusal)
+        known = zip(theta, self._bias(len(theta)), errors, self.freedom(len(theta)), strict=True)
         found = [
-            two_sided_pvalue(value / error, wrong / error, self.degrees_of_freedom)
-            if error > 0
-            else float(abs(value) <= wrong)
-            for value, wrong, error in zip(theta, self._bias(len(theta)), errors, strict=True)
+            two_sided_pvalue(value / error, wrong / error, freedom) if error > 0 else float(abs(value) <= wrong)
+            for value, wrong, error, freedom in known
         ]
+        for place, wrong in enumerate(self._bias(len(theta))):
+            if self._is_curving(place) and errors[place] > 0:
+                root = math.sqrt(fieller_variance(-theta[place] / errors[place], *self._curving(len(theta))[place]))
+                error = root * errors[place]
+                found[place] = two_sided_pvalue(theta[place] / error, wrong / error, self.freedom(len(theta))[place])
         return np.array(found)
 
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
@@ -469,15 +506,48 @@ class Inference:
         covariance = self.required_covariance()
         if self.refusal:
             raise InferenceError(self.refusal)
-        freedom: float | None = self.degrees_of_freedom
-        if (
-            self.joint_degrees_of_freedom is not None
-            and np.ndim(restrictions) > 1
-            and len(np.asarray(restrictions)) > 1
-        ):
-            freedom = self.joint_degrees_of_freedom
+        rows = np.atleast_2d(np.asarray(restrictions))
+        taking = np.ones(len(theta), dtype=bool)
+        if rows.ndim == 2 and rows.shape[1] == len(theta):
+            taking = np.any(rows != 0, axis=0)
+        freedom = float(np.min(self.freedom(len(theta)), initial=math.inf, where=taking))
+        if self.joint_degrees_of_freedom is not None and len(rows) > 1:
+            freedom = min(freedom, self.joint_degrees_of_freedom)
+        known = float(freedom) if math.isfinite(freedom) else None
         bias = self._bias(len(theta))
-        return wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
+        test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
+        larger = self._variance_there(theta, rows, values, test)
+        if larger > 1:
+            covariance = larger * covariance
+            test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
+        return test
+
+    def _fieller(self, place: int, level: float, bias_ratio: float, freedom: float) -> FloatArray:
+        """Return the ends of the interval of a parameter with an uncertain curvature, in standard errors from it."""
+        slope, bend = self._curving(place + 1)[place]
+
+        def excess(size: float, root: float) -> float:
+            return two_sided_pvalue(size, bias_ratio / root, freedom) - (1 - level)
+
+        plain = critical_value(level, bias_ratio, freedom)
+        if not math.isfinite(plain) or critical_value(level, 0.0, freedom) ** 2 * bend >= 1:
+            return np.array([-math.inf, math.inf])
+        low, high = (fieller_end(excess, plain, sign * slope, bend) for sign in (-1, 1))
+        return np.array([-low, high])
+
+    def _variance_there(self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest) -> float:
+        """Return the variance of a score test where the restrictions hold, over that at the estimate.
+
+        Of a single parameter it is Fieller's, as intervals have it. Of combinations it is that of the parameter whose
+        curvature is the least certain, without its slope.
+        """
+        places = np.flatnonzero(np.any(rows != 0, axis=0))
+        slopes, bends = self._curving(len(theta))[places].T
+        if len(places) == 1 and self.standard_errors()[places[0]] > 0:
+            wanted = float(np.ravel(np.asarray(values))[0]) / float(rows[0, places[0]])
+            away = (wanted - theta[places[0]]) / self.standard_errors()[places[0]]
+            return fieller_variance(float(away), float(slopes[0]), float(bends[0]))
+        return 1 + float(np.max(bends, initial=0.0)) * test.statistic
 
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
@@ -493,37 +563,36 @@ class Inference:
             # A bound may be infinite, and is none of a parameter that does not take part.
             known = np.where(matrix != 0, bias, 0.0)
             bias = np.sum(np.abs(matrix) * known, axis=1)
-        return replace(self, covariance=covariance, bias=bias)
+        freedom = self.degrees_of_freedom
+        if isinstance(freedom, np.ndarray):
+            freedom = np.min(np.where(matrix != 0, freedom, math.inf), axis=1)
+        curving = self.curving
+        if curving is not None:
+            takes_part = matrix != 0
+            # One parameter by itself may change its sign; combinations are as uncertain as the worst that takes part.
+            slopes = np.where(takes_part.sum(axis=1) == 1, np.sign(matrix) @ curving[:, 0], 0.0)
+            bends = np.max(np.where(takes_part, curving[:, 1], 0.0), axis=1, initial=0.0)
+            curving = np.stack([slopes, bends], axis=1)
+        return replace(self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving)
 
     @property
     def has_bias(self) -> bool:
         """Whether a parameter may have bias."""
         return self.bias is not None and bool(np.any(self.bias > 0))
 
+    def freedom(self, size: int) -> FloatArray:
+        """Return the degrees of freedom of so many parameters, shape (size,): infinite for the normal distribution."""
+        known = math.inf if self.degrees_of_freedom is None else self.degrees_of_freedom
+        return np.array(np.broadcast_to(known, (size,)), dtype=np.float64)
+
+    def _is_curving(self, place: int) -> bool:
+        return self.curving is not None and bool(self.curving[place, 1] > 0)
+
+    def _curving(self, size: int) -> FloatArray:
+        return np.zeros((size, 2)) if self.curving is None else self.curving
+
     def _bias(self, size: int) -> FloatArray:
         return np.zeros(size) if self.bias is None else self.bias
-
-
-def batch_ends(steps: int, power: float) -> list[int]:
-    """Return the steps at which batches end, for the covariance of an average by batch means.
-
-    Batch k of M = steps^((1 - power)/2) ends at steps (k/M)^(1/(1 - power)): batches are long against the memory of the
-    iterates, which grows like t^power.
-
-    Parameters
-    ----------
-    steps : int
-        How many steps there are.
-    power : float
-        a of the step sizes eta t^-a, in (1/2, 1).
-
-    References
-    ----------
-    Chen, Lee, Tong & Zhang 2020 (Annals of Statistics 48), the batch-means estimator.
-    """
-    count = max(2, int(steps ** ((1 - power) / 2)))
-    ends = np.unique(np.round(steps * (np.arange(1, count + 1) / count) ** (1 / (1 - power))).astype(int))
-    return [int(end) for end in ends if end > 0]
 
 
 def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArray:

@@ -26,6 +26,7 @@ from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses.shifts import completed
 from symdebias.reading import has_rows, in_blocks, is_long, of_table
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
@@ -74,6 +75,9 @@ class Records:
         Is told how many records a pass has read.
     seen : dict
         What passes saw of the columns, by name: the same under another correction.
+    completes : bool
+        Whether Hessians have a curvature where all scores move by one number, of which the loss knows nothing; see
+        `symdebias.losses.shifts`.
     """
 
     correction: Correction
@@ -84,6 +88,7 @@ class Records:
     journal: Journal | None = field(default=None, repr=False, compare=False)
     watched: Callable[[int], Any] | None = field(default=None, repr=False, compare=False)
     seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    completes: bool = False
 
     @classmethod
     def of(
@@ -339,9 +344,20 @@ class Records:
         if isinstance(program, ScoreProgram) and program.has_point_masses:
             return self._by_differences(units, roughly=roughly), "central differences"
         try:
-            return self.derivatives(), "exact"
+            return self._completed(self.derivatives()), "exact"
         except NoExactCorrectionError:
             return self._by_differences(units, roughly=roughly), "central differences"
+
+    def _completed(self, found: Callable[..., Derivatives]) -> Callable[..., Derivatives]:
+        if not self.completes:
+            return found
+        scores = len(self.correction.loss.scores)
+
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            plain = found(theta, meat)
+            return Derivatives(plain.loss, plain.gradient, completed(plain.hessian, scores), plain.meat)
+
+        return derivatives
 
     def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
         part = self.looked_at if roughly else self
@@ -361,7 +377,8 @@ class Records:
         moves = np.diag(steps)
         columns = [self.mean_gradient(theta + move) - self.mean_gradient(theta - move) for move in moves]
         found = np.array(columns) / (2 * steps[:, None])
-        return np.asarray((found + found.T) / 2)
+        found = (found + found.T) / 2
+        return completed(found, len(self.correction.loss.scores)) if self.completes else np.asarray(found)
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the corrected losses of the records at theta, shape (n,), unweighted."""
@@ -500,13 +517,20 @@ class Records:
         """Return the numbers of records of clusters, or the sums of their weights, shape (G,)."""
         return np.bincount(codes, self.weights if len(self.weights) else None).astype(np.float64)
 
-    def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
+    def cluster_curvatures(
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
+
+        They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean.
+        """
         ends = np.cumsum(np.bincount(codes))
         order = np.argsort(codes, kind="stable")
         for cluster in some:
             own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
-            yield len(own), own.total * own.derivatives_or_differences()[0](theta).hessian
+            found = own.derivatives_or_differences()[0](theta, meat=not mean.any())
+            meat = own.meat(theta, mean) if mean.any() else found.meat
+            yield len(own), own.total * found.hessian, own.total * meat
 
     def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
         """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).

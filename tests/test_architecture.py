@@ -13,6 +13,7 @@ LAYERS = [
     {"exceptions"},
     {
         "_domains",
+        "_fieller",
         "_arrays",
         "_tables",
         "_randomness",

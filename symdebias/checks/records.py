@@ -18,6 +18,7 @@ from scipy import special
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
 from symdebias._rows import Rows, over_blocks
+from symdebias.checks.targets import refuse_negative
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.mechanisms import ChannelMechanism, Mechanism
@@ -547,6 +548,7 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> 
     ValueError
         They are of another coding; see `labels_off`.
     """
+    refuse_negative(corrected, target)
     labels, release = corrected.declared.target_values, corrected.release
     if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
         return

@@ -352,7 +352,8 @@ def softmax(classes: int) -> Loss:
     """Return the softmax loss log(sum_j exp(u_j)) - u_y, y one of the classes 0 to k - 1 (multinomial logit).
 
     Label noise meets its linear part only. It is not entire in the scores: no exact correction under normal noise,
-    an exact one under Laplace noise and finite channels.
+    an exact one under Laplace noise and finite channels. It knows differences of scores alone: without a penalty, and
+    for intercepts, fits are those whose parameters sum to 0 over the classes.
 
     Parameters
     ----------

@@ -94,6 +94,14 @@ class Coefficients:
         return "z" if self.inference is None or self.inference.degrees_of_freedom is None else "t"
 
     @property
+    def degrees_of_freedom(self) -> FloatArray | None:
+        """Those of Student's t, infinite for the normal distribution, or None where they are the same for all."""
+        if self.inference is None:
+            return None
+        found = self.inference.freedom(len(self.values))
+        return None if np.all(found == found[0]) else found
+
+    @property
     def statistics(self) -> FloatArray | None:
         """The parameters over their standard errors."""
         errors = self.errors
@@ -126,6 +134,7 @@ class Coefficients:
         found: dict[str, FloatArray | None] = {"coefficient": self.values, "standard_error": self.errors}
         found["bias_bound"] = self.bias if self.errors is not None else None
         if self._has_intervals:
+            found["degrees_of_freedom"] = self.degrees_of_freedom
             found[self.letter], found["p_value"] = self.statistics, self.pvalues
             ends = self.ends
             assert ends is not None
@@ -158,6 +167,7 @@ class Coefficients:
             "coefficient": value,
             "standard_error": "std err",
             "bias_bound": "bias <=",
+            "degrees_of_freedom": "df",
             "p_value": f"P>|{self.letter}|",
             "lower": f"[{tail:.4g}",
             "upper": f"{1 - tail:.4g}]",
@@ -168,6 +178,7 @@ _DIGITS = {
     "coefficient": "{:.6g}",
     "standard_error": "{:.4g}",
     "bias_bound": "{:.4g}",
+    "degrees_of_freedom": "{:.3g}",
     "statistic": "{:.3f}",
     "p_value": "{:.3f}",
     "lower": "{:.5g}",

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,21 @@ from symdebias.inference import (
     FEWEST_DECIDE,
     MANY_DECIDE,
     Inference,
-    fewest_deciding,
+    deciding_each,
     freedom_of_few,
+    freedom_of_records,
     require_variances,
     sandwich,
 )
 from symdebias.records import Derivatives, Records
+from symdebias.solvers.cluster_freedom import ClusterParts, looked_at
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.outward import note_on_longer_parameters
+from symdebias.solvers.residual_moments import moments_told
 from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, variance_of_curvature
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
 _FEWEST_CLUSTERS = 5
@@ -40,8 +44,7 @@ _LOOKED_AT = 100_000
 _NUMBERS, _ROWS = 2**14, 256
 # Records whose gradients are there at a time: whole blocks of a kernel.
 _AT_ONCE = 16 * BLOCK
-# Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter;
-# where three do, their scatter has two degrees of freedom.
+# Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter.
 _MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
@@ -78,66 +81,58 @@ def at_root(
 
     `found` are the derivatives at theta, with the outer products of gradients; `metric` the second moments of released
     records; `safeguards` what held theta at the end: there are then no intervals. With `codes` of clusters, int64, the
-    covariance is that of `of_clusters`, with one degree of freedom less than there are clusters; from fewer than 5
+    covariance is that of `of_clusters`, with its degrees of freedom for each parameter; from fewer than 5
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
     says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
     is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
-    parameters are like is looked at.
+    parameters are like is looked at, and intervals allow for what is not known of the curvature.
     """
     correction = records.correction
     notes: list[str] = []
     hessian = found.hessian + np.diag(penalty)
     refusal = ""
-    freedom: int | None = None
+    freedom = np.full(len(theta), math.inf)
     joint: float | None = None
     try:
         if codes is not None:
             kind = f"cluster {kind}"
-            covariance, count, effective, deciding = of_clusters(records, theta, hessian, penalty, metric, codes)
+            meat = _meat(records, theta, found, penalty)
+            over = of_clusters(records, theta, hessian, meat, penalty, metric, codes)
+            covariance, count, freedom = over.covariance, over.count, over.degrees_of_freedom
             if count < _FEWEST_CLUSTERS:
                 refusal = (
                     f"{count} clusters do not tell how far clusters scatter, and intervals would not cover. Have "
                     f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
                 )
-            if effective <= _MANY_CLUSTERS:
-                # Intervals of single parameters hold with clusters that are somewhat unequal; joint tests do not.
-                freedom, joint = count - 1, effective - 1
-            few = freedom_of_few(deciding, count)
-            if few is not None:
-                freedom = few
-                joint = freedom if joint is None else min(joint, freedom)
-                notes.append(
-                    f"as few as {deciding:.3g} of {count:,} clusters decide the variance of a parameter: intervals and "
-                    f"tests are by Student's t with {freedom} degrees of freedom"
-                )
-            elif freedom is not None:
-                notes.append(
-                    f"{count} clusters: intervals and tests are by Student's t with {freedom} degrees of freedom"
-                )
+            if over.effective <= _MANY_CLUSTERS:
+                joint = over.effective - 1
+            if np.isfinite(freedom).any():
+                few = 2 * float(freedom.min()) < count - 1
+                start = f"few of the {count:,} clusters decide the variance of a parameter"
+                notes.append(f"{start if few else f'{count:,} clusters'}: {_by_students_t(freedom)}")
         else:
-            covariance, deciding = of_records(records, theta, found, hessian, penalty, metric)
+            covariance, numbers = of_records(records, theta, found, hessian, penalty, metric)
+            deciding = float(numbers.min(initial=math.inf))
             if deciding < FEWEST_DECIDE:
                 refusal = (
                     f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
                     "bounded loss, leave out or bound columns with few large values, or release with less noise."
                 )
             elif deciding < MANY_DECIDE:
-                freedom = int(2 * deciding)
+                freedom = freedom_of_records(numbers)
                 notes.append(
-                    f"as few as {deciding:.3g} records decide the variance of a parameter: intervals and tests are by "
-                    f"Student's t with {freedom} degrees of freedom"
+                    f"as few as {deciding:.3g} records decide the variance of a parameter: {_by_students_t(freedom)}"
                 )
-        covariance, least, share = _with_estimates(records, theta, hessian, covariance, freedom)
+        covariance, whole, share = _with_estimates(records, theta, hessian, covariance, freedom)
         require_variances(covariance)
     except InferenceError as error:
         return Inference(None, kind, str(error))
     if share is not None:
         notes.append(f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that")
-    if share is not None and least < _MUCH_FREEDOM and int(least) != freedom:
-        freedom, joint = int(least), None if joint is None else min(joint, least)
-        notes.append(
-            f"with those of the estimated noise, intervals are by Student's t with {freedom} degrees of freedom"
-        )
+    if share is not None and np.any(whole != freedom):
+        freedom = whole
+        if np.isfinite(freedom).any():
+            notes.append(f"with those of the estimated noise, {_by_students_t(freedom)}")
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
     missing = np.zeros(len(theta))
@@ -177,35 +172,60 @@ def at_root(
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
         bias = bias + missing
-    return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
+    curving = None
+    if records.is_noised and not refusal and (curvature is None or curvature < CERTAIN_CURVATURE):
+        curving = variance_of_curvature(records, theta, hessian, covariance)
+        if curving.any():
+            least = 1 / math.sqrt(float(curving[:, 1].max()))
+            notes.append(
+                f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values "
+                "allow for that (Fieller's method), which standard errors do not"
+            )
+        else:
+            curving = None
+    known_freedom = freedom if np.isfinite(freedom).any() else None
+    return Inference(covariance, kind, refusal, bias, tuple(notes), known_freedom, joint, curving)
+
+
+def _by_students_t(freedom: FloatArray) -> str:
+    """Return what intervals are by, in words."""
+    least, most = float(freedom.min()), float(freedom.max())
+    number = f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+    if not math.isfinite(most):
+        number = f"as few as {least:.3g}" if np.count_nonzero(np.isfinite(freedom)) > 1 else f"{least:.3g}"
+        return f"its interval and tests are by Student's t with {number} degrees of freedom"
+    return f"intervals and tests are by Student's t with {number} degrees of freedom"
 
 
 def _with_estimates(
-    records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray, freedom: int | None
-) -> tuple[FloatArray, float, float | None]:
+    records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray, freedom: FloatArray
+) -> tuple[FloatArray, FloatArray, float | None]:
     """Return the covariance with what estimates of the noise add to it.
+
+    `freedom`, shape (Q,), are the degrees of freedom of each variance without it, infinite where it is known.
 
     Returns
     -------
     covariance : array of shape (Q, Q), float64
         The whole.
-    least : float
-        Satterthwaite's degrees of freedom of the whole variance, of the parameter with the fewest.
+    freedom : array of shape (Q,), float64
+        Satterthwaite's degrees of freedom of each whole variance, infinite from 100 on.
     share : float or None
         The largest share of a variance that is due to the estimates; None where the noise is known.
     """
     whole = covariance.copy()
     plain = np.diag(covariance)
-    fourths = np.zeros(len(plain)) if freedom is None else plain**2 / freedom
+    fourths = plain**2 / freedom
     parts = of_estimated_noise(records, theta, hessian)
     for part in parts:
         whole += part.covariance
         fourths = fourths + np.diag(part.covariance) ** 2 / part.degrees_of_freedom
     total = np.diag(whole)
-    least = fewest_deciding(total, fourths)
     if not parts:
-        return whole, math.inf, None
-    return whole, least, float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
+        return whole, freedom, None
+    together = np.floor(deciding_each(total, fourths))
+    together[together >= _MUCH_FREEDOM] = math.inf
+    return whole, together, float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
 
 
 def of_records(
@@ -215,8 +235,8 @@ def of_records(
     hessian: FloatArray,
     penalty: FloatArray,
     metric: FloatArray,
-) -> tuple[FloatArray, float]:
-    """Return the covariance at a root, and how many records decide the variance of the parameter with the fewest.
+) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance at a root, and how many records decide the variance of each parameter, shape (Q,).
 
     A record far from the rest pulls theta to itself, and has a small gradient there: such records are left out one by
     one, as `of_clusters` does with clusters (for least squares the estimate HC3). The number of records is (sum
@@ -272,7 +292,7 @@ def of_records(
             "three records or fewer tell nearly all that is known of a parameter, and nothing says how far others "
             "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
         )
-    return covariance, fewest_deciding(squares, fourths)
+    return covariance, deciding_each(squares, fourths)
 
 
 def _in_steps(part: Records, theta: FloatArray, mean: FloatArray, rows: slice, step: int) -> Iterator[FloatArray]:
@@ -394,19 +414,33 @@ def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: Floa
     return np.asarray(found.meat - np.multiply.outer(mean, mean))
 
 
-def of_clusters(
-    records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray, metric: FloatArray, codes: Any
-) -> tuple[FloatArray, int, float, float]:
-    """Return the covariance at a root over clusters, the number G of clusters with weight, and two numbers of them.
+@dataclass(frozen=True)
+class ClusterCovariance:
+    """A covariance over clusters, and how well they tell it."""
 
-    They are the effective number, (sum m)^2/(sum m^2) for clusters of m records, or of weight m; and how many clusters
-    decide the variance of the parameter with the fewest, (sum d^2)^2/(sum d^4).
+    covariance: FloatArray  # Of shape (Q, Q).
+    count: int  # G, the clusters with weight.
+    effective: float  # (sum m)^2/(sum m^2) for clusters of m records, or of weight m.
+    degrees_of_freedom: FloatArray  # Of shape (Q,): of the variance of each parameter; infinite where it is known.
+
+
+def of_clusters(
+    records: Records,
+    theta: FloatArray,
+    hessian: FloatArray,
+    meat: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    codes: Any,
+) -> ClusterCovariance:
+    """Return the covariance at a root over clusters, from the mean Hessian and outer product of all records.
 
     The covariance is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step
     with the Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the
     scores of a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or
     unequal, or where few of them have a column. Clusters with less than a thousandth of the records, and with little of
-    the second moments in every direction, are taken as they are. The mean Hessian has the penalty.
+    the second moments in every direction, are taken as they are. The mean Hessian has the penalty. Degrees of freedom
+    are those of `ClusterParts`, or fewer where few of many decide (`freedom_of_few`).
 
     Raises
     ------
@@ -428,16 +462,18 @@ def of_clusters(
     whole = hessian * records.total
     inverse = _inverse(hessian, records.total)
     moves = sums @ inverse
-    large = np.flatnonzero(
-        (mass * _MANY_CLUSTERS >= records.total)
-        | (_cluster_leverages(records, metric, codes) > _MUCH_LEVERAGE * records.total)
-    )
+    far = _cluster_leverages(records, metric, codes)
+    large = np.flatnonzero((mass * _MANY_CLUSTERS >= records.total) | (far > _MUCH_LEVERAGE * records.total))
     told = np.zeros((len(large), len(theta)))
-    for place, (cluster, (members, own)) in enumerate(
-        zip(large, records.cluster_hessians(theta, codes, large), strict=True)
-    ):
+    kept_apart = looked_at(large, far, len(theta))
+    curvatures, meats = np.zeros((2, len(kept_apart), len(theta), len(theta)))
+    found = records.cluster_curvatures(theta, -penalty * theta, codes, large)
+    for place, (cluster, (members, own, outer)) in enumerate(zip(large, found, strict=True)):
         name = f"one of the {count} clusters, of {members:,} records,"
         curvature = own + mass[cluster] * np.diag(penalty)
+        apart = np.searchsorted(kept_apart, place)
+        if apart < len(kept_apart) and kept_apart[apart] == place:
+            curvatures[apart], meats[apart] = curvature, outer
         kept, plain = _left_out(curvature, sums[cluster], whole, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         moves[cluster], told[place] = kept, _told(inverse, curvature)
@@ -447,12 +483,24 @@ def of_clusters(
             f"two of the {count} clusters tell nearly all that is known of a parameter, and nothing says how far "
             "others would scatter about them. Leave out or bound columns that vary in few clusters alone, or give l2."
         )
-    squares = moves**2
-    deciding = fewest_deciding(squares.sum(axis=0), np.sum(squares**2, axis=0))
-    if count >= _FEWEST_CLUSTERS and len(most) > 2 and most[2] > _MOST_OF_FEW:
-        deciding = min(deciding, 2.0)
+    freedom = np.full(len(theta), math.inf)
+    if count >= _FEWEST_CLUSTERS and len(large):
+        alive = np.flatnonzero(mass)
+        parts = ClusterParts(
+            whole, meat * records.total, mass[alive], moves[alive],
+            np.searchsorted(alive, large[kept_apart]), curvatures, meats,
+        )  # fmt: skip
+        freedom = parts.degrees_of_freedom()
     effective = records.total**2 / float(mass @ mass)
-    return covariance * ((count - 1) / count), count, effective, deciding
+    if effective <= _MANY_CLUSTERS:
+        freedom = np.minimum(freedom, count - 1)
+    # Fewer than are to be expected of so many decide where the scores of clusters have heavy tails.
+    squares = moves**2
+    for place, deciding in enumerate(deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))):
+        alike = min(freedom[place], count - 1) + 1
+        few = freedom_of_few(float(deciding), alike)
+        freedom[place] = freedom[place] if few is None else min(freedom[place], few)
+    return ClusterCovariance(covariance * ((count - 1) / count), count, effective, freedom)
 
 
 def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:
@@ -470,12 +518,17 @@ def _weighted_leverages(records: Records, rows: slice, *, root: FloatArray) -> F
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:
     """Return a bound on the bias of each parameter that the bias b of the corrected gradient makes, H^-1 b.
 
-    For a surrogate it is that of `ReleasedRecords.squared_bias`. For other methods it is ||(H^-1)_j|| times the
-    certified bias of the gradient.
+    For a surrogate it is that of `ReleasedRecords.squared_bias`; for one of a residual loss the smaller one of that and
+    the same with what residuals tell of the columns, `moments_told`, in place of their second moments. For other
+    methods it is ||(H^-1)_j|| times the certified bias of the gradient.
     """
     correction = records.correction
     if correction.surrogates is not None and known is not None:
-        return np.asarray(np.sqrt(np.diag(known.squared_bias(correction, theta, hessian))))
+        squared = np.diag(known.squared_bias(correction, theta, hessian))
+        told = moments_told(known, correction.design, theta)
+        if told is not None:
+            squared = np.minimum(squared, np.diag(known.squared_bias(correction, theta, hessian, moments=told)))
+        return np.asarray(np.sqrt(squared))
     # Over the noise that the release has for all records.
     correction = replace(correction, per_record=False) if correction.per_record else correction
     certificate = certify(correction, theta_radius=max(1.0, float(np.linalg.norm(theta))))

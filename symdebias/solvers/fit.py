@@ -444,6 +444,8 @@ class Fit:
     def confidence_interval(self, level: float = 0.95) -> FloatArray:
         """Return intervals for the parameters: by the normal distribution, for few clusters or batches by Student's t.
 
+        ``inference.degrees_of_freedom`` are those of Student's t, for each parameter its own.
+
         Parameters
         ----------
         level : float
@@ -532,8 +534,9 @@ class Fit:
         -------
         pandas.DataFrame
             A row for each parameter, by name, and the columns ``coefficient``, ``standard_error``, ``bias_bound``
-            (where there is bias), ``z`` or ``t``, ``p_value``, ``lower`` and ``upper``. A fit without intervals has the
-            first two, or the first; `confidence_interval` says why.
+            (where there is bias), ``degrees_of_freedom`` (where those of parameters differ), ``z`` or ``t``,
+            ``p_value``, ``lower`` and ``upper``. A fit without intervals has the first two, or the first;
+            `confidence_interval` says why.
 
         Raises
         ------

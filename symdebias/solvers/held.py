@@ -161,11 +161,12 @@ class Held(Frame):
 
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return the loss under the release as it was given, and the accuracy of the others."""
-        covariance, bias = inference.covariance, inference.bias
+        covariance, bias, curving = inference.covariance, inference.bias, inference.curving
         return self.loss(corrected), replace(
             inference,
             covariance=None if covariance is None else self.freed(covariance),
             bias=None if bias is None else self.reported(bias),
+            curving=None if curving is None else np.delete(curving, self.place, axis=0),
         )
 
     def apart(self, found: Derivatives) -> Derivatives:

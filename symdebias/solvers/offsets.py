@@ -32,6 +32,9 @@ def with_offset(
     """
     rule = rule_for(corrected)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
+    if np.ndim(y) and not np.shape(y)[0]:
+        # It is the records that are missing, and not what goes with them.
+        corrected.records(X, y)
     known = as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
     if rule is None or (is_part and rule.power != 0):
         return y, sample_weight, 1.0, True

@@ -337,6 +337,14 @@ def _check_fields(fit: Any) -> None:
         bias = inference.bias
         if bias is not None and (bias.shape != (size,) or not (bias >= 0).all()):
             raise ValueError(f"its bound on the bias is no array of {size} numbers from 0 on")
+        curving = inference.curving
+        if curving is not None and (
+            curving.shape != (size, 2) or not np.isfinite(curving).all() or not (curving[:, 1] >= 0).all()
+        ):
+            raise ValueError(f"what it says of uncertain curvatures is no array of ({size}, 2) numbers")
+        freedom = inference.degrees_of_freedom
+        if freedom is not None and (np.shape(freedom) not in ((), (size,)) or not np.all(np.asarray(freedom) > 0)):
+            raise ValueError(f"its degrees of freedom are neither one number nor {size} above 0")
 
 
 # ---- values ----------------------------------------------------------------------------------------------

@@ -356,7 +356,13 @@ class ReleasedRecords:
         return deconvolved(released, chances, noise=noise, signal=signal, fineness=self.fineness)
 
     def squared_bias(
-        self, correction: Correction, theta: FloatArray, hessian: FloatArray, *, missed: float = 0.0
+        self,
+        correction: Correction,
+        theta: FloatArray,
+        hessian: FloatArray,
+        *,
+        missed: float = 0.0,
+        moments: FloatArray | None = None,
     ) -> FloatArray:
         """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
 
@@ -375,6 +381,8 @@ class ReleasedRecords:
         missed : float
             The share of scores that are as likely to lie anywhere beyond the farthest, up to `REACH` times as far out;
             on a sphere, which ends there, anywhere.
+        moments : array of shape (q, q), float64, optional
+            S, or a bound on the second moments of E[x | u], which is all of x that matters; `positive_gram` by default.
         """
         assert correction.surrogates is not None
         inverse = np.linalg.inv(hessian)
@@ -384,7 +392,8 @@ class ReleasedRecords:
             ends = (farthest, REACH * farthest) if self.zonal is None else (0.0, farthest)
             scores = scores.with_outliers(min(missed, 1.0), *ends)
         error = rms_error(correction.surrogate_parts, correction.surrogates.surrogates, scores, self.targets())
-        return np.asarray(error**2 * inverse @ self.positive_gram() @ inverse)
+        spread = self.positive_gram() if moments is None else moments
+        return np.asarray(error**2 * inverse @ spread @ inverse)
 
     def spread(self, theta: FloatArray) -> float:
         """Return the standard deviation of the released score, at least 1, or that of true residuals."""

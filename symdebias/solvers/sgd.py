@@ -8,7 +8,6 @@ cuts the run into segments at the recorded steps, and says what went wrong where
 
 import functools
 import inspect
-import itertools
 import math
 import os
 import warnings
@@ -25,9 +24,10 @@ from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias._rows import Rows, at_once
 from symdebias.corrected import CorrectedLoss, require_corrected
-from symdebias.exceptions import ConvergenceWarning, InferenceError
-from symdebias.inference import Inference, batch_ends, batch_means
+from symdebias.exceptions import ConvergenceWarning
+from symdebias.losses.shifts import ignores_shifts
 from symdebias.records import Records
+from symdebias.solvers.batch_means import batch_ends, by_batch_means
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read
@@ -293,6 +293,8 @@ def _trained(
     l2 *= factor
     frame = frame_of(run)
     penalty = frame.penalty(run, l2)
+    if not penalty.all() and ignores_shifts(corrected.declared):
+        run = replace(run, completes=True)
     own = frame.reported(penalty)
     begin = np.zeros(len(own)) if start is None else frame.reported(frame.start(run, start))
     if journal is not None:
@@ -400,7 +402,7 @@ def _trained(
             )  # fmt: skip
             inference = frame.told(resolved, inference)[1]
             if covariance == "batch means":
-                inference = _by_batch_means(inference, descent.sums)
+                inference = by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
         notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
@@ -633,15 +635,3 @@ def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int
             f"batch means with epochs={epochs} would be far too small: iterates of repeated passes scatter about the "
             'root of these records, not about the true one. Take epochs=1, or ask for covariance="plug-in".'
         )
-
-
-def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inference:
-    """Return the inference with the covariance of batch means; the first batch holds the start, and is left out."""
-    kind = "batch means of the iterates"
-    cuts = sorted(sums)[1:]
-    means = [(sums[b] - sums[a]) / (b - a) for a, b in itertools.pairwise(cuts)]
-    try:
-        covariance = batch_means(means, [b - a for a, b in itertools.pairwise(cuts)])
-    except InferenceError as error:
-        return Inference(None, kind, str(error))
-    return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # The width of what stands beside a word of the head, that of such a word, and the least width of the whole.
 _BESIDE, _WORD, _LEAST = 104, 13, 78
 # The widths of the columns after the names.
-_WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "z": 9, "t": 9}
+_WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
 # From this on the noise is said to cost much.
 _MUCH_INFLATION = 100.0
 

@@ -1,6 +1,7 @@
 """Standard errors of fits under noise that was estimated."""
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,9 +123,11 @@ def test_where_the_estimate_rests_on_little_intervals_are_by_t_or_refused():
     X, y = records()
     plain, found = both(0.6, 12, X, y)
     total, own = np.diag(found.covariance), np.diag(plain.covariance)
-    freedom = int(np.min(total**2 / (own**2 / plain.inference.degrees_of_freedom + (total - own) ** 2 / 12)))
-    assert f"Student's t with {freedom} degrees of freedom" in found.summary()
-    width = np.diff(found.confidence_interval(0.9))[:, 0] / found.standard_errors / 2
+    freedom = np.floor(total**2 / (own**2 / plain.inference.freedom(len(total)) + (total - own) ** 2 / 12))
+    assert 10 < freedom.min() < freedom.max() < 100
+    assert f"Student's t with {freedom.min():.3g} to {freedom.max():.3g} degrees of freedom" in found.summary()
+    without = replace(found.inference, curving=None).interval(found.theta, 0.9)
+    width = np.diff(without)[:, 0] / found.standard_errors / 2
     np.testing.assert_allclose(width, stats.t.ppf(0.95, freedom), rtol=1e-9)
     refused = fitted({("a", "b"): GaussianMechanism.from_estimate(0.6, 4)}, X, y)
     with pytest.raises(InferenceError, match="estimated with 4 degrees of freedom, and more than 4 are needed"):
@@ -189,8 +192,9 @@ def test_regression_calibration_has_the_same_standard_errors_for_least_squares()
     np.testing.assert_allclose(added, np.diag(corrected.covariance - plain.covariance), rtol=0.05)
     assert "of the variance of a parameter comes from that" in found.summary()
     # That of the estimate is a small part, and adds to what few records leave.
-    assert 200 > found.inference.degrees_of_freedom >= known.inference.degrees_of_freedom
-    assert found.inference.degrees_of_freedom == pytest.approx(corrected.inference.degrees_of_freedom, rel=0.1)
+    freedom, least = (one.inference.freedom(3).min() for one in (found, known))
+    assert 200 > freedom >= least
+    assert freedom == pytest.approx(corrected.inference.freedom(3).min(), rel=0.1)
 
 
 def test_methods_that_draw_noise_repeat_it():

@@ -335,3 +335,11 @@ def test_short_exposures_do_not_look_like_a_fit_that_is_lost(monkeypatch):
     fit = sd.m_estimate(corrected(), true + NOISE * rng.normal(size=(FEW, 1)) * [1, 0], y, offset=offset)
     assert fit.diagnostics["carrying_share"] > 0.1
     assert np.all(np.abs(fit.theta - [*THETA[:2], 3.0]) < 4 * fit.standard_errors)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.poisson(), sd.losses.logistic()], ids=["in targets", "held"])
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+def test_no_records_are_named_before_what_goes_with_them(loss, solver):
+    corrected = sd.debias(loss, sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
+    with pytest.raises(ValueError, match="X is empty"):
+        solver(corrected, np.zeros((0, 2)), np.zeros(0), offset=np.zeros(0))

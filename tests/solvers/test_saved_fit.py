@@ -257,7 +257,8 @@ def test_every_value_of_a_fit_comes_back(tmp_path):
         "mechanism": mechanism, "guarantee": sd.Guarantee(1.0, 1e-5, "central", "add-remove", ("a",), "some basis"),
         "fortran": np.asfortranarray(np.ones((2, 3))), "big": np.arange(3, dtype=">i4"), "number": 10**30,
     }  # fmt: skip
-    inference = Inference(np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), 7)
+    freedom = np.array([2.5, np.inf])
+    inference = Inference(np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), freedom, 2.0)
     history = sd.solvers.History(np.array([0, 4]), np.array([0, 512]), np.array([[0.0, 1.0], [0.5, 1 / 3]]))
     fit = replace(
         made([0.1, -1 / 3], corrected, diagnostics=diagnostics, inference=inference),
@@ -271,6 +272,22 @@ def test_every_value_of_a_fit_comes_back(tmp_path):
     assert same(wanted, dict(other.diagnostics))
     assert_same(replace(fit, diagnostics=wanted), other)
     assert other.own_guarantee.basis == "noise"
+
+
+def test_degrees_of_freedom_are_one_number_or_one_for_each_parameter(tmp_path):
+    """One number is how they were written before each parameter had its own."""
+    fit = made([0.1, -1 / 3], sd.debias(LOSSES["exponential"], NOISED.release))
+    for freedom in (7, 7.5, None, np.array([3.5, np.inf])):
+        known = replace(fit, inference=Inference(np.eye(2), "cluster sandwich", "", np.zeros(2), (), freedom))
+        known.save(tmp_path / "fit")
+        found = sd.Fit.load(tmp_path / "fit")
+        np.testing.assert_array_equal(found.inference.degrees_of_freedom, freedom)
+        np.testing.assert_array_equal(found.confidence_interval(), known.confidence_interval())
+    for freedom in (0, -1.0, np.array([1.0]), np.array([1.0, np.nan]), np.array([1.0, 0.0])):
+        with pytest.raises(ValueError, match="degrees of freedom are neither one number nor 2 above 0"):
+            replace(fit, inference=Inference(np.eye(2), "cluster sandwich", degrees_of_freedom=freedom)).save(
+                tmp_path / "fit"
+            )
 
 
 def exotic():

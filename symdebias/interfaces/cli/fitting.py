@@ -1,6 +1,7 @@
 """The commands for analysts: fit a folder of released records, and judge a fit."""
 
 import argparse
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -203,4 +204,8 @@ def _as_json(found: Fit, level: float) -> dict[str, Any]:
         }
         if not known.inference.refusal:
             answer |= {"level": level, "intervals_in_units": known.inference.interval(known.values, level).tolist()}
+            freedom = known.inference.freedom(len(known.values)).tolist()
+            if any(map(math.isfinite, freedom)):
+                # By the normal distribution where it is null.
+                answer["degrees_of_freedom_in_units"] = [one if math.isfinite(one) else None for one in freedom]
     return answer

@@ -275,13 +275,18 @@ class PartedRecords(Records):
         labels, totals = self._by_cluster(functools.partial(_cluster_totals, of=of))
         return np.asarray(totals[np.searchsorted(labels, codes), 0])
 
-    def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
+    def cluster_curvatures(
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray
+    ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
+
+        They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean.
+        """
         work = self.at.local_of_clusters(
-            functools.partial(_cluster_hessians, theta=theta, some=codes[some]), self.correction
+            functools.partial(_cluster_curvatures, theta=theta, mean=mean, some=codes[some]), self.correction
         )
-        counts, hessians = self.at.partitions.summed(work) if len(some) else ((), ())
-        return ((int(count), hessian) for count, hessian in zip(counts, hessians, strict=True))
+        found = self.at.partitions.summed(work) if len(some) else ((), (), ())
+        return ((int(count), hessian, meat) for count, hessian, meat in zip(*found, strict=True))
 
     def _by_cluster(self, work: Callable[[Records, Any], FloatArray]) -> tuple[Any, FloatArray]:
         """Return the labels of clusters, sorted, and sums of what a function says of the records of each part."""
@@ -403,15 +408,17 @@ def _cluster_totals(part: Records, codes: Any, *, of: Callable[[Records, slice],
     return part.cluster_totals(of, codes)[:, None]
 
 
-def _cluster_hessians(part: Records, labels: Any, *, theta: FloatArray, some: Any) -> tuple[FloatArray, FloatArray]:
-    """Return the numbers of records of some clusters, and the sums of their weighted Hessians."""
-    counts, hessians = np.zeros(len(some)), np.zeros((len(some), len(theta), len(theta)))
+def _cluster_curvatures(
+    part: Records, labels: Any, *, theta: FloatArray, mean: FloatArray, some: Any
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the numbers of records of some clusters, and sums of their weighted Hessians and outer products."""
+    counts, (hessians, meats) = np.zeros(len(some)), np.zeros((2, len(some), len(theta), len(theta)))
     places, codes = np.unique(labels, return_inverse=True)
     here = np.flatnonzero(np.isin(places, some))
-    found = part.cluster_hessians(theta, codes.reshape(-1), here)
-    for place, (count, hessian) in zip(np.searchsorted(some, places[here]), found, strict=True):
-        counts[place], hessians[place] = count, hessian
-    return counts, hessians
+    found = part.cluster_curvatures(theta, mean, codes.reshape(-1), here)
+    for place, (count, hessian, meat) in zip(np.searchsorted(some, places[here]), found, strict=True):
+        counts[place], hessians[place], meats[place] = count, hessian, meat
+    return counts, hessians, meats
 
 
 def _squared_scales(part: Records) -> tuple[FloatArray]:

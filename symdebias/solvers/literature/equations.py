@@ -12,7 +12,7 @@ from symdebias._arrays import FloatArray, check_same_index
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
-from symdebias.inference import FEWEST_DECIDE, MANY_DECIDE, Inference, fewest_deciding
+from symdebias.inference import FEWEST_DECIDE, Inference, deciding_each, freedom_of_records
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
@@ -223,7 +223,8 @@ class Problem:
         """
         influence, told = self._without_each(influence)
         squares = influence**2
-        deciding = fewest_deciding(squares.sum(axis=0), np.sum(squares**2, axis=0))
+        deciding = deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))
+        freedom = freedom_of_records(deciding)
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
         refusal = ""
@@ -232,7 +233,7 @@ class Problem:
                 f"{biased} leaves a bias in theta, and intervals would not cover. Read standard_errors, which say how "
                 "theta scatters, or use a corrected loss."
             )
-        elif told > _MOST_OF_FEW or deciding < FEWEST_DECIDE:
+        elif told > _MOST_OF_FEW or np.any(deciding < FEWEST_DECIDE):
             refusal = (
                 "three records or fewer decide a parameter, and intervals would not cover. Leave out or bound columns "
                 "that vary in few records alone, or give l2."
@@ -243,7 +244,7 @@ class Problem:
             refusal,
             None if biased else np.zeros(len(theta)),
             ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
-            None if refusal or deciding >= MANY_DECIDE else int(2 * deciding),
+            freedom if not refusal and np.isfinite(freedom).any() else None,
         )
         return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 

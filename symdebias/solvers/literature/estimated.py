@@ -12,6 +12,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._randomness import generator
 from symdebias.exceptions import InferenceError, SymdebiasError
+from symdebias.inference import deciding_each
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.noise_estimates import is_estimated, moved_releases
@@ -76,13 +77,12 @@ def _widened(fit: Fit, release: Release, under: Callable[[Release], FloatArray])
     if not fourths.any():
         return fit
     own = fit.inference
-    if own.degrees_of_freedom is not None:
-        fourths = fourths + np.diag(plain) ** 2 / own.degrees_of_freedom
-    least = int(np.min(total**2 / np.where(fourths > 0, fourths, np.nan), initial=np.inf, where=fourths > 0))
+    fourths = fourths + np.diag(plain) ** 2 / own.freedom(len(plain))
+    freedom = np.floor(deciding_each(total, fourths))
     share = float(np.max(1 - np.diag(plain) / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
     whole.setflags(write=False)
     note = f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that"
-    inference = replace(own, covariance=whole, notes=(*own.notes, note), degrees_of_freedom=least)
+    inference = replace(own, covariance=whole, notes=(*own.notes, note), degrees_of_freedom=freedom)
     return replace(fit, inference=inference)
 
 

@@ -1,0 +1,82 @@
+"""Losses of several scores that know differences of scores alone, as softmax does: one number more on all is nothing.
+
+Parameters that are not penalised are then known up to a vector that all scores have in common. Solvers take those that
+sum to 0 over the scores, to which a penalty, however small, leads too.
+"""
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sympy as sp
+
+from symdebias._arrays import FloatArray
+
+if TYPE_CHECKING:
+    from symdebias.losses.loss import Loss
+
+# Points at which the loss is compared with itself: numbers that agree to so many digits at all of them are equal.
+_PROBES, _SHIFT = tuple(sp.Rational(text) for text in ("-27/10", "-9/10", "4/10", "13/10", "31/10")), sp.Rational(7, 5)
+_DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
+
+
+@functools.lru_cache(maxsize=256)
+def ignores_shifts(loss: "Loss") -> bool:
+    """Whether a loss of several scores stays the same where one number is added to all of them.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> ignores_shifts(sd.losses.softmax(3)), ignores_shifts(sd.losses.logistic())
+    (True, False)
+    """
+    if len(loss.scores) < 2:
+        return False
+    for value in loss.target_values or _PROBES:
+        at_value = loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)})
+        for step in range(len(_PROBES)):
+            # Each score walks through the probes with its own offset, so that they never move in step.
+            point = {
+                score: _PROBES[(step * (1 + place) + place) % len(_PROBES)] for place, score in enumerate(loss.scores)
+            }
+            moved = {score: number + _SHIFT for score, number in point.items()}
+            apart = (at_value.xreplace(moved) - at_value.xreplace(point)).evalf(_DIGITS)
+            if not (apart.is_real and abs(apart) < _EQUAL):
+                return False
+    return True
+
+
+def centred(theta: FloatArray, scores: int, where: FloatArray) -> FloatArray:
+    """Return flat parameters less their mean over the scores, where they have no penalty.
+
+    Parameters
+    ----------
+    theta : array of shape (scores q,), float64
+        Scores after one another.
+    scores : int
+        How many there are.
+    where : array of shape (scores q,), float64
+        The penalties.
+    """
+    rows = theta.reshape(scores, -1)
+    return np.asarray(np.where(where.reshape(scores, -1) == 0, rows - rows.mean(axis=0), rows).ravel())
+
+
+def completed(hessian: FloatArray, scores: int) -> FloatArray:
+    """Return a Hessian with a curvature along parameters that all scores have in common, where the loss has none.
+
+    It is the mean over the scores of their own curvatures, with all its eigenvalues positive. What sums to 0 over the
+    scores is not touched.
+
+    Examples
+    --------
+    >>> completed(np.array([[1.0, -1.0], [-1.0, 1.0]]), 2).tolist()
+    [[1.5, -0.5], [-0.5, 1.5]]
+    """
+    size = len(hessian) // scores
+    if not np.all(np.isfinite(hessian)):
+        return hessian
+    own = sum(hessian[k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(scores)) / scores
+    sizes, vectors = np.linalg.eigh(np.asarray(own))
+    common = (vectors * np.abs(sizes)) @ vectors.T
+    return np.asarray(hessian + np.kron(np.full((scores, scores), 1 / scores), common))

@@ -1,0 +1,67 @@
+"""How uncertain the curvature is along each parameter, for intervals that allow for it."""
+
+import math
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.records import Records
+
+# Along a parameter whose curvature is more standard errors than this, intervals would be longer by some 2%.
+CERTAIN_CURVATURE = 10.0
+
+
+def variance_of_curvature(
+    records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray
+) -> FloatArray:
+    """Return by how much the variance of a score test changes away from an estimate, parameter by parameter.
+
+    Along theta_j + t standard errors, the others following as the covariance says, it is 1 + a t + b t^2 of that at the
+    estimate, to first order in the changes of records' gradients.
+
+    Parameters
+    ----------
+    records : Records
+        What was fitted.
+    theta : array of shape (Q,), float64
+        The root of the mean corrected score.
+    hessian : array of shape (Q, Q), float64
+        The mean corrected Hessian, with the penalty.
+    covariance : array of shape (Q, Q), float64
+        That of theta.
+
+    Returns
+    -------
+    array of shape (Q, 2), float64
+        a and b, both 0 where the curvature is certain enough.
+
+    Notes
+    -----
+    With h = H^-1 e_j, k = V e_j/V_jj, records' gradients g_i and Hessians H_i, the score h'g of records is tested at
+    theta + s k: its mean is s to first order, and its variance that of h'(g_i + s H_i k). So a = 2 cov(h'g_i,
+    h'H_i k) se/var(h'g_i) and b = var(h'H_i k) se^2/var(h'g_i). Some thousand records tell these two numbers.
+    """
+    part = records.looked_at
+    own = part.weights
+    weights = (own / own.mean())[:, None] if len(own) and own.any() else np.ones((1, 1))
+    found = np.zeros((len(theta), 2))
+
+    def moved(move: FloatArray) -> FloatArray:
+        # The pass of second derivatives is compiled where there are standard errors.
+        return np.asarray(weights * part.gradients(theta + move, slice(None), by_derivatives=True))
+
+    with np.errstate(all="ignore"):
+        gradients = moved(np.zeros(len(theta)))
+        for place, variance in enumerate(np.diag(covariance)):
+            if not variance > 0:
+                continue
+            error = math.sqrt(variance)
+            score = np.linalg.solve(hessian, np.eye(len(theta))[place])
+            move = covariance[:, place] / error
+            changes = (moved(move / 2) - moved(-move / 2)) @ score
+            plain = gradients @ score
+            scale = float(np.var(plain))
+            bend = float(np.var(changes)) / scale if scale > 0 else math.nan
+            if bend > CERTAIN_CURVATURE**-2:
+                found[place] = 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
+    return found

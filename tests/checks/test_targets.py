@@ -1,0 +1,45 @@
+"""Targets that a loss is not of are refused by name."""
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import symdebias as sd
+
+X = np.random.default_rng(0).normal(size=(300, 2))
+SIGNS = np.where(X[:, 0] > 0, 1.0, -1.0)
+u, y = sp.symbols("u y", real=True)
+OWN = sd.Loss(sp.exp(u) - y * u, score=u, target=y)
+
+
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+@pytest.mark.parametrize("loss", [sd.losses.poisson(), sd.losses.negative_binomial(), sd.losses.gamma(), OWN], ids=str)
+def test_losses_of_positive_means_refuse_negative_targets(loss, solver):
+    corrected = sd.debias(loss, sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
+    with pytest.raises(ValueError, match=r"is of targets from 0 on, .* y\[\d+\] is negative. Recode labels to 0 and 1"):
+        solver(corrected, X, SIGNS)
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "told"),
+    [
+        (sd.RandomizedResponse(epsilon=2.0), SIGNS, "the label -1 is declared"),
+        (sd.LaplaceMechanism.from_scale(0.5), -1 - 0.1 * X[:, 1], "mean is negative by more than the noise explains"),
+    ],
+    ids=["channel", "noise"],
+)
+def test_noised_targets_are_judged_by_what_is_known_of_the_true_ones(target, values, told):
+    corrected = sd.debias(sd.losses.poisson(), sd.Release(sd.LaplaceMechanism.from_scale(0.1), target))
+    with pytest.raises(ValueError, match=told):
+        sd.m_estimate(corrected, X, values)
+
+
+def test_targets_that_noise_made_negative_and_losses_of_any_number_are_taken():
+    counts = np.random.default_rng(1).poisson(np.exp(0.3 * X[:, 0])).astype(float)
+    release = sd.Release(sd.LaplaceMechanism.from_scale(0.1), sd.LaplaceMechanism.from_scale(1.0))
+    noised = release.privatize(X, counts, random_state=0)
+    assert (noised.y < 0).any()
+    corrected = sd.debias(sd.losses.poisson(), noised.release)
+    assert np.isfinite(sd.m_estimate(corrected, noised.X, noised.y).theta).all()
+    plain = sd.debias(sd.losses.least_squares(), sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
+    assert np.isfinite(sd.m_estimate(plain, X, SIGNS).theta).all()
