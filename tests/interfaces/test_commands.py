@@ -285,3 +285,16 @@ def test_mistyped_words_are_answered_before_anything_heavy_is_imported():
     run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, cwd=root, check=True)
     assert run.stdout.endswith("\n[]\n"), run.stdout
     assert f"symdebias {sd.__version__}" in run.stdout
+
+
+def test_degrees_of_freedom_of_an_answer_are_those_of_each_parameter():
+    """A parameter by the normal distribution has null, which JSON has a word for; without any there is no entry."""
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 2))
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    fit = sd.m_estimate(corrected, X, X @ [1.0, -0.5] + rng.normal(size=4_000))
+    assert "degrees_of_freedom_in_units" not in fitting._as_json(fit, 0.95)
+    known = replace(fit.inference, degrees_of_freedom=np.array([3.5, np.inf]))
+    answer = json.loads(json.dumps(fitting._as_json(replace(fit, inference=known), 0.95), allow_nan=False))
+    assert answer["degrees_of_freedom_in_units"] == [3.5, None]
