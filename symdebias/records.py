@@ -4,6 +4,7 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from symdebias._arrays import (
     require_squares,
     weights_array,
 )
-from symdebias._rows import Rows, has_any_row, paired
+from symdebias._rows import Rows, has_any_row, paired, read_together
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
@@ -32,6 +33,11 @@ from symdebias.reading import has_rows, in_blocks, is_long, of_table
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 # Numbers of a table that are put into an array at once, which takes less time than to read them by blocks: 32 MB.
 SMALL_TABLE = 2**22
+
+
+def stride_to(count: int, records: int) -> int:
+    """Return the stride that leaves about so many records."""
+    return max(1, records // count)
 
 
 @dataclass(frozen=True)
@@ -245,10 +251,18 @@ class Records:
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
 
-        def read() -> tuple[FloatArray, FloatArray]:
+        def read() -> tuple[FloatArray, ...]:
+            if not self.has_any_row:
+                return read_together([self.matrix, self.target], [rows])[0]
             return np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
 
-        if isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
+        source, ahead = self.seen.get("ahead", (None, {}))
+        if source is self.matrix and _stride_of(rows) in ahead:
+            matrix, target = ahead[_stride_of(rows)]
+            if len(target) > 2 * TESTED_RECORDS:
+                # Many are asked for once.
+                del ahead[_stride_of(rows)]
+        elif isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
             matrix, target = self.remembered("taken", read, rows if isinstance(rows, slice) else rows.tobytes())
         else:
             matrix, target = read()
@@ -261,6 +275,30 @@ class Records:
             journal=None,
             seen={},
         )
+
+    def read_ahead(self, *strides: int) -> None:
+        """Read the records of `thinned`, `tested` and `looked_at` by one pass, where each would take one of its own.
+
+        Few are kept until these records are gone, many until they are asked for.
+
+        Parameters
+        ----------
+        *strides : int
+            The strides that will be asked for.
+        """
+        some = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
+        wanted = sorted({stride for stride in (*strides, *some) if stride > 1})
+        slices = [slice(None, None, stride) for stride in wanted]
+        if not slices or self.has_any_row or not isinstance(self.every(wanted[0]), slice):
+            return
+
+        def read() -> tuple[FloatArray, ...]:
+            found = read_together([self.matrix, self.target], slices)
+            return tuple(itertools.chain.from_iterable(found))
+
+        arrays = self.remembered("taken ahead", read, *wanted)
+        ahead = {stride: arrays[2 * place : 2 * place + 2] for place, stride in enumerate(wanted)}
+        self.seen["ahead"] = self.matrix, ahead
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:
         """Return what a pass comes to, or came to before where there is a journal.
@@ -549,15 +587,20 @@ class Records:
     @functools.cached_property
     def looked_at(self) -> "Records":
         """The records whose curvatures are looked at first."""
-        near, far = (max(1, len(self) // count) for count in (TESTED_RECORDS, LOOKED_AT))
+        near, far = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
         # They are among the tested ones, which are in memory, where the strides say so.
         return self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
 
     def _some(self, count: int) -> "Records":
         """Return about so many records, in memory."""
-        stride = max(1, len(self) // count)
+        stride = stride_to(count, len(self))
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
         return self.taken(self.every(stride)) if is_read else self.thinned(stride)
+
+
+def _stride_of(rows: Any) -> int | None:
+    """Return the stride of a slice from the first record to the last."""
+    return rows.step if isinstance(rows, slice) and rows == slice(None, None, rows.step) else None
 
 
 def _squared_target(part: Records) -> tuple[float]:

@@ -4,6 +4,7 @@ import functools
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -320,8 +321,8 @@ def test_a_worker_that_dies_in_the_middle_of_a_fit_changes_nothing(tmp_path):
 @pytest.mark.parametrize("are_together", [False, True])
 def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypatch):
     """No more than so many of them, and the same ones where a partition has nearly all."""
-    scores = sys.modules["symdebias.solvers.scores"]
-    monkeypatch.setattr(scores, "_MOST_FAR", 40)
+    module = sys.modules["symdebias.solvers.score_sample"]
+    monkeypatch.setattr(module, "_MOST_FAR", 40)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(44_000, 1))
     if are_together:
@@ -330,11 +331,11 @@ def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypa
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
     parts = (da.from_array(one, chunks=(4_000,) * one.ndim) for one in (x, y))
     here, there = corrected.records(x, y), PartedRecords.checked(corrected, *parts)
-    beyond = functools.partial(scores._beyond, root=np.eye(1), square=0.0)
+    search = module._Search(np.eye(1), 0.0, 4.0, 4 * 40 / len(x))
     wanted = np.sort(np.argsort(-np.abs(x[:, 0]))[:40])
     for records in (here, there):
-        np.testing.assert_array_equal(scores._farthest(records, 4.0, beyond), wanted)
-        np.testing.assert_array_equal(scores._farthest(records, 100.0, beyond), [])
+        np.testing.assert_array_equal(module._farthest(records, search), wanted)
+        np.testing.assert_array_equal(module._farthest(records, replace(search, within=100.0)), [])
 
 
 def test_a_correction_travels_by_what_determines_it():
