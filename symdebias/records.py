@@ -256,12 +256,9 @@ class Records:
                 return read_together([self.matrix, self.target], [rows])[0]
             return np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
 
-        source, ahead = self.seen.get("ahead", (None, {}))
-        if source is self.matrix and _stride_of(rows) in ahead:
-            matrix, target = ahead[_stride_of(rows)]
-            if len(target) > 2 * TESTED_RECORDS:
-                # Many are asked for once.
-                del ahead[_stride_of(rows)]
+        ahead = self._ahead(rows)
+        if ahead is not None:
+            matrix, target = ahead
         elif isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
             matrix, target = self.remembered("taken", read, rows if isinstance(rows, slice) else rows.tobytes())
         else:
@@ -288,17 +285,29 @@ class Records:
         """
         some = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
         wanted = sorted({stride for stride in (*strides, *some) if stride > 1})
-        slices = [slice(None, None, stride) for stride in wanted]
-        if not slices or self.has_any_row or not isinstance(self.every(wanted[0]), slice):
-            return
+        if wanted and not self.has_any_row and isinstance(self.every(wanted[0]), slice):
+            self.seen["ahead"] = self.matrix, dict(zip(wanted, self._strided(wanted), strict=True))
+
+    def _strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
+        """Return the arrays of the records of `thinned` for some strides, by one pass."""
+        slices = [slice(None, None, stride) for stride in strides]
 
         def read() -> tuple[FloatArray, ...]:
-            found = read_together([self.matrix, self.target], slices)
-            return tuple(itertools.chain.from_iterable(found))
+            return tuple(itertools.chain.from_iterable(read_together([self.matrix, self.target], slices)))
 
-        arrays = self.remembered("taken ahead", read, *wanted)
-        ahead = {stride: arrays[2 * place : 2 * place + 2] for place, stride in enumerate(wanted)}
-        self.seen["ahead"] = self.matrix, ahead
+        arrays = self.remembered("taken ahead", read, *strides)
+        return [tuple(arrays[place : place + 2]) for place in range(0, len(arrays), 2)]
+
+    def _ahead(self, rows: Any) -> tuple[FloatArray, ...] | None:
+        """Return what was read ahead of some rows, if it was; many are asked for once, and not kept."""
+        stride = rows.step if isinstance(rows, slice) and rows == slice(None, None, rows.step) else None
+        source, ahead = self.seen.get("ahead", (None, {}))
+        if source is not self.matrix or stride not in ahead:
+            return None
+        found: tuple[FloatArray, ...] = ahead[stride]
+        if len(found[1]) > 2 * TESTED_RECORDS:
+            del ahead[stride]
+        return found
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:
         """Return what a pass comes to, or came to before where there is a journal.
@@ -596,11 +605,6 @@ class Records:
         stride = stride_to(count, len(self))
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
         return self.taken(self.every(stride)) if is_read else self.thinned(stride)
-
-
-def _stride_of(rows: Any) -> int | None:
-    """Return the stride of a slice from the first record to the last."""
-    return rows.step if isinstance(rows, slice) and rows == slice(None, None, rows.step) else None
 
 
 def _squared_target(part: Records) -> tuple[float]:

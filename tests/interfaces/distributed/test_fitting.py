@@ -149,23 +149,32 @@ def test_categories_and_empty_partitions():
 
 def test_records_stay_where_they_are(monkeypatch):
     """What is fetched are samples: none of them is a fifth of the records."""
-    n, sizes = 120_000, []
+    n, sizes, together = 120_000, [], []
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 1))
     X, y = x + 0.5 * rng.normal(size=(n, 1)), 2 * x[:, 0] + rng.normal(size=n)
-    fetched = Places.fetched
+    fetched, strided = Places.fetched, Places.strided
 
     def counted(self, rows):
         found = fetched(self, rows)
         sizes.append(len(found[0]))
         return found
 
+    def counted_together(self, strides):
+        found = strided(self, strides)
+        together.append(len(strides))
+        sizes.extend(len(one[0]) for one in found)
+        return found
+
     monkeypatch.setattr(Places, "fetched", counted)
+    monkeypatch.setattr(Places, "strided", counted_together)
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
     monkeypatch.setattr(sys.modules["symdebias.solvers.covariance"], "_LOOKED_AT", 10_000)
     found = sd.distributed.m_estimate(corrected, *(da.from_array(one, chunks=10_000) for one in (X, y)))
     compared(found, sd.m_estimate(corrected, X, y))
     assert 0 < max(sizes) < n / 5
+    # By one pass.
+    assert (len(together), len(sizes)) == (1, together[0])
 
 
 def test_rows_are_fetched_in_the_order_that_they_are_asked_for():
