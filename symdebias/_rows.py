@@ -4,19 +4,18 @@ What reads them asks for slices, in order where it can. A source behind them may
 """
 
 import contextlib
-import itertools
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
 
-# Rows that are read at a time where a slice has a stride, or rows are picked.
-WINDOW = 2**17
+# Rows that are read at a time, and fewer where a slice has a stride or rows are picked.
+WINDOW, TOGETHER = 2**17, 2**15
 # Numbers that are read at a time where single rows are at hand, so that windows need not be long: 1 MB.
 _NUMBERS = 2**17
 # What was made for one half of a pair and waits for the other: as many blocks as threads may be working on.
@@ -156,33 +155,40 @@ class Rows:
                 return self._read(slice(start, stop))
             if self._pick is not None:
                 return self._pick(slice(start, stop, step))
-            return self._strided(start, stop, step)
+            return read_together([self], [slice(start, stop, step)])[0][0]
         places = rows
         if not isinstance(places, np.ndarray) or places.ndim != 1 or places.dtype.kind not in "iu":
             raise IndexError("rows are taken by a slice or by an array of their numbers.")
         if len(places) and not (0 <= places.min() and places.max() < len(self)):
             raise IndexError(f"there are {len(self)} rows, numbered from 0; got {places.min()} to {places.max()}.")
-        return self._pick(places) if self._pick is not None else self._picked(places)
+        return self._pick(places) if self._pick is not None else read_together([self], [places])[0][0]
 
-    def _strided(self, start: int, stop: int, step: int) -> FloatArray:
-        parts = []
-        for begin in range(start, stop, max(1, WINDOW // step) * step):
-            end = min(begin + max(1, WINDOW // step) * step, stop)
-            # A copy: a view would keep all that it is a view of.
-            parts.append(self._read(slice(begin, end))[::step].copy())
-        return np.concatenate(parts)
 
-    def _picked(self, places: np.ndarray[Any, Any]) -> FloatArray:
-        """Return rows from windows that are read in order."""
-        found = np.empty((len(places), *self.shape[1:]))
-        order = np.argsort(places, kind="stable")
-        ends = np.searchsorted(places[order], np.arange(0, len(self) + WINDOW, WINDOW))
-        for window, (first, end) in enumerate(itertools.pairwise(ends)):
-            if end > first:
-                begin = window * WINDOW
-                block = self._read(slice(begin, min(begin + WINDOW, len(self))))
-                found[order[first:end]] = block[places[order[first:end]] - begin]
-        return found
+def read_together(sources: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[FloatArray, ...]]:
+    """Return some rows of sources of equal length, of which one has not any row at hand: all by one reading.
+
+    Parameters
+    ----------
+    sources : sequence of Rows or array
+        What is read, window after window.
+    wanted : sequence of slices or arrays of int
+        For each item that is returned the rows, of all sources; a slice goes forward.
+    """
+    count = len(sources[0])
+    places = [np.arange(*rows.indices(count)) if isinstance(rows, slice) else np.asarray(rows) for rows in wanted]
+    found = [tuple(np.empty((len(rows), *source.shape[1:])) for source in sources) for rows in places]
+    orders = [np.argsort(rows, kind="stable") for rows in places]
+    begins = np.arange(0, count + TOGETHER, TOGETHER)
+    ends = [np.searchsorted(rows[order], begins) for rows, order in zip(places, orders, strict=True)]
+    for window, begin in enumerate(begins[:-1]):
+        if not any(cuts[window + 1] > cuts[window] for cuts in ends):
+            continue
+        blocks = [source[begin : min(begin + TOGETHER, count)] for source in sources]
+        for rows, order, cuts, into in zip(places, orders, ends, found, strict=True):
+            own = order[cuts[window] : cuts[window + 1]]
+            for block, array in zip(blocks, into, strict=True):
+                array[own] = block[rows[own] - begin]
+    return found
 
 
 @contextlib.contextmanager

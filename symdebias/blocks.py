@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numba
 import numpy as np
 
 from symdebias import _files
@@ -30,8 +31,8 @@ from symdebias.release.stored import one_column, released_rows, save_blocks
 
 __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"]
 
-# Rows that a source which is read in order keeps behind itself, for threads that are a little late.
-_BEHIND = WINDOW
+# Rows that a source which is read in order keeps behind itself for each thread, for those that are a little late.
+_BEHIND = WINDOW // 2
 
 
 def from_parquet(
@@ -252,6 +253,7 @@ class _Stream:
 
     def read(self, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Return consecutive records."""
+        behind = _BEHIND * max(2, numba.get_num_threads())
         with self._lock:
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()
@@ -267,7 +269,7 @@ class _Stream:
                     X, y = self._form.pair(block)
                 self._kept.append((self._position, X, np.zeros(0) if y is None else y))
                 self._position += len(X)
-                while len(self._kept) > 1 and self._kept[1][0] < rows.start - _BEHIND:
+                while len(self._kept) > 1 and self._kept[1][0] < rows.start - behind:
                     self._kept.popleft()
             parts = []
             for begin, X, y in self._kept:

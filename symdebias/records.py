@@ -4,6 +4,7 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from symdebias._arrays import (
     require_squares,
     weights_array,
 )
-from symdebias._rows import Rows, has_any_row, paired
+from symdebias._rows import Rows, has_any_row, paired, read_together
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
@@ -33,6 +34,11 @@ from symdebias.reading import has_rows, in_blocks, is_long, of_table
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 # Numbers of a table that are put into an array at once, which takes less time than to read them by blocks: 32 MB.
 SMALL_TABLE = 2**22
+
+
+def stride_to(count: int, records: int) -> int:
+    """Return the stride that leaves about so many records."""
+    return max(1, records // count)
 
 
 @dataclass(frozen=True)
@@ -250,10 +256,15 @@ class Records:
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
 
-        def read() -> tuple[FloatArray, FloatArray]:
+        def read() -> tuple[FloatArray, ...]:
+            if not self.has_any_row:
+                return read_together([self.matrix, self.target], [rows])[0]
             return np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
 
-        if isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
+        ahead = self._ahead(rows)
+        if ahead is not None:
+            matrix, target = ahead
+        elif isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
             matrix, target = self.remembered("taken", read, rows if isinstance(rows, slice) else rows.tobytes())
         else:
             matrix, target = read()
@@ -266,6 +277,42 @@ class Records:
             journal=None,
             seen={},
         )
+
+    def read_ahead(self, *strides: int) -> None:
+        """Read the records of `thinned`, `tested` and `looked_at` by one pass, where each would take one of its own.
+
+        Few are kept until these records are gone, many until they are asked for.
+
+        Parameters
+        ----------
+        *strides : int
+            The strides that will be asked for.
+        """
+        some = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
+        wanted = sorted({stride for stride in (*strides, *some) if stride > 1})
+        if wanted and not self.has_any_row and isinstance(self.every(wanted[0]), slice):
+            self.seen["ahead"] = self.matrix, dict(zip(wanted, self._strided(wanted), strict=True))
+
+    def _strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
+        """Return the arrays of the records of `thinned` for some strides, by one pass."""
+        slices = [slice(None, None, stride) for stride in strides]
+
+        def read() -> tuple[FloatArray, ...]:
+            return tuple(itertools.chain.from_iterable(read_together([self.matrix, self.target], slices)))
+
+        arrays = self.remembered("taken ahead", read, *strides)
+        return [tuple(arrays[place : place + 2]) for place in range(0, len(arrays), 2)]
+
+    def _ahead(self, rows: Any) -> tuple[FloatArray, ...] | None:
+        """Return what was read ahead of some rows, if it was; many are asked for once, and not kept."""
+        stride = rows.step if isinstance(rows, slice) and rows == slice(None, None, rows.step) else None
+        source, ahead = self.seen.get("ahead", (None, {}))
+        if source is not self.matrix or stride not in ahead:
+            return None
+        found: tuple[FloatArray, ...] = ahead[stride]
+        if len(found[1]) > 2 * TESTED_RECORDS:
+            del ahead[stride]
+        return found
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:
         """Return what a pass comes to, or came to before where there is a journal.
@@ -573,13 +620,13 @@ class Records:
     @functools.cached_property
     def looked_at(self) -> "Records":
         """The records whose curvatures are looked at first."""
-        near, far = (max(1, len(self) // count) for count in (TESTED_RECORDS, LOOKED_AT))
+        near, far = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
         # They are among the tested ones, which are in memory, where the strides say so.
         return self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
 
     def _some(self, count: int) -> "Records":
         """Return about so many records, in memory."""
-        stride = max(1, len(self) // count)
+        stride = stride_to(count, len(self))
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
         return self.taken(self.every(stride)) if is_read else self.thinned(stride)
 

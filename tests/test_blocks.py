@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import numba
 import numpy as np
 import pytest
 from scipy import sparse
@@ -419,3 +420,20 @@ def test_a_data_set_of_pyarrow_and_empty_blocks_are_read(tmp_path):
     assert X[:].ravel().tolist() == list(range(20))
     with pytest.raises(TypeError, match=r"release must be a symdebias\.Release"):
         sd.blocks.privatize("release", blocks, tmp_path / "c")
+
+
+def test_a_thread_that_is_late_does_not_begin_anew(monkeypatch):
+    """Of many threads one may lag by as many chunks: what was read just before is kept for it."""
+    X, y = np.zeros((2**20, 1)), np.zeros(2**20)
+    begun = []
+
+    def blocks():
+        begun.append(1)
+        return chunks(X, y, 2**15)()
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    begun.clear()
+    monkeypatch.setattr(numba, "get_num_threads", lambda: 8)
+    for start in (0, 2**18, 2**19, 2**19 - 2**17, 2**19 + 2**15):
+        read[start : start + 2**15]
+    assert len(begun) == 1

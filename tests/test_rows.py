@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias._rows import WINDOW, Rows, at_once, paired
+from symdebias._rows import TOGETHER, WINDOW, Rows, at_once, paired, read_together
 from symdebias.codegen.parallel import CHUNK
 from symdebias.solvers import covariance
 
@@ -267,3 +267,48 @@ def test_gradients_come_step_by_step_as_all_at_once(released, monkeypatch):
         parts = list(covariance._in_steps(records, theta, theta, rows, step))
         assert {len(part) for part in parts[:-1]} <= {step}
         assert np.array_equal(np.concatenate(parts), records.centred(theta, theta, rows))
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(("loss", "solver", "most"), [("logistic", "m_estimate", 6), ("least_squares", "sgd", 3)])
+def test_what_is_read_in_order_is_read_few_times(loss, solver, most):
+    """Checks, strided samples, moments with far records, those, gradient and derivatives: as many readings."""
+    count = 210_000
+    X, y = population(2, count)
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.3)).privatize(X, y, random_state=0)
+    corrected = sd.debias(getattr(sd.losses, loss)(), noised.release)
+    begun, read = [], [0]
+
+    def reading(rows):
+        begun.append(rows.start == 0)
+        read[0] += rows.stop - rows.start
+        return noised.X[rows]
+
+    source = Rows(noised.X.shape, reading)
+    options = {"order": "given", "random_state": 0} if solver == "sgd" else {}
+    expected = getattr(sd, solver)(corrected, noised.X, noised.y, **options)
+    begun.clear()
+    read[0] = 0
+    found = getattr(sd, solver)(corrected, source, in_order(noised.y), **options)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    # A row or two tell how columns are encoded.
+    assert read[0] <= (most + 0.01) * count
+
+
+def test_several_selections_are_read_by_one_reading():
+    array = np.arange(2.0 * (2 * WINDOW + 5)).reshape(-1, 2)
+    read = []
+
+    def reading(rows):
+        read.append(rows.start)
+        return array[rows]
+
+    wanted = [slice(None, None, 7), slice(3, 900, 13), np.array([2 * WINDOW + 1, 5, 5]), slice(4, 4)]
+    found = read_together([Rows(array.shape, reading), array[:, 0]], wanted)
+    assert read == list(range(0, len(array), TOGETHER))
+    for (both, first), rows in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(both, array[rows])
+        np.testing.assert_array_equal(first, array[rows, 0])
+    read.clear()
+    read_together([Rows(array.shape, reading)], [np.array([WINDOW + 1])])
+    assert read == [WINDOW]

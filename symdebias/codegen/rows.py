@@ -1,4 +1,4 @@
-"""Kernels on design rows, the same for every loss: their moments and largest entries, and how far out each is.
+"""A kernel on design rows, the same for every loss: their moments and largest entries, and how far out each is.
 
 Blocks of rows are turned into tiles of columns, as in `symdebias.codegen.score.hessian`: all that is asked of a block
 is then computed while it is near, and one reading of the rows does.
@@ -11,12 +11,15 @@ from typing import Any
 import numba
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, prelude
 from symdebias.codegen.program import BLOCK
 from symdebias.codegen.score.hessian import MOMENTS, STRIDE
 
+# Of so many columns or fewer leverages are computed by NumPy; so many numbers at a time, which stay in the cache and are
+# enough work for a call.
+FEW_COLUMNS, _NUMBERS = 4, 2**14
 # Columns of a row that are put into a tile at a time; the rest one by one.
 _TOGETHER = (4, 1)
 
@@ -45,22 +48,71 @@ def _fill() -> str:
     return "\n".join(lines)
 
 
-_OF_MOMENTS = f"""{MOMENTS}
+_LEVERAGES = f"""@helper()
+def add_leverages(tile, count, rows, root, found, turned):
+    upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
+    for i in range(count):
+        found[i] = 0.0
+    # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
+    for j in range(0, rows, 2):
+        k = j + 1 if j + 1 < rows else j
+        ends = 0.0 if k == j else 1.0
+        one = tile[j*{STRIDE}:j*{STRIDE} + count]
+        a = root[j*rows + j]
+        for i in range(count):
+            upper[i] = a*one[i]
+            lower[i] = 0.0
+        l = j + 1
+        while l + 4 <= rows:
+            m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
+            a, b = root[m], root[m + 1]
+            c, d = root[m + 2], root[m + 3]
+            e, f = root[n], root[n + 1]
+            g, h = root[n + 2], root[n + 3]
+            first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+            third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
+            for i in range(count):
+                upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
+                lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
+            l += 4
+        while l < rows:
+            a, e = root[j*rows + l], root[k*rows + l]
+            one = tile[l*{STRIDE}:l*{STRIDE} + count]
+            for i in range(count):
+                upper[i] += a*one[i]
+                lower[i] += e*one[i]
+            l += 1
+        for i in range(count):
+            found[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
+"""
+
+
+_CALLED = f"""
+        if out.shape[0] > 0:
+            add_leverages(tile, count, rows, root, out[start:start + count], scaled)
+        if square.shape[0] == 0:
+            continue"""
+
+
+def _text(*, with_leverages: bool) -> str:
+    return f"""{MOMENTS}
 
 {_fill()}
 
+{_LEVERAGES if with_leverages else ""}
 
-def kernel(X, y, weights, square, line, largest, tile, bits, kept, scaled):
+def kernel(X, y, weights, square, line, largest, root, out, tile, bits, kept, scaled):
+    rows = X.shape[1]
     for start in range(0, X.shape[0], {BLOCK}):
         count = min({BLOCK}, X.shape[0] - start)
-        fill(X[start:start + count], count, tile)
+        fill(X[start:start + count], count, tile){_CALLED if with_leverages else ""}
         for i in range(count):
             weight = weights[start + i] if weights.shape[0] > 0 else 1.0
             kept[i] = weight
             kept[{BLOCK} + i] = weight
             kept[{2 * BLOCK} + i] = weight*y[start + i]
         add_moments(tile, kept, count, square, line, scaled)
-        for j in range(X.shape[1]):
+        for j in range(rows):
             # Numbers without their signs are in the order of their bits, NaN and infinity last.
             most = largest[j]
             for i in range(count):
@@ -69,82 +121,31 @@ def kernel(X, y, weights, square, line, largest, tile, bits, kept, scaled):
             largest[j] = most
 """
 
-_OF_LEVERAGES = f"""
-{_fill()}
-
-
-def kernel(X, root, out, tile, turned):
-    rows = X.shape[1]
-    for start in range(0, X.shape[0], {BLOCK}):
-        count = min({BLOCK}, X.shape[0] - start)
-        found = out[start:start + count]
-        fill(X[start:start + count], count, tile)
-        upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
-        for i in range(count):
-            found[i] = 0.0
-        # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
-        for j in range(0, rows, 2):
-            k = j + 1 if j + 1 < rows else j
-            ends = 0.0 if k == j else 1.0
-            one = tile[j*{STRIDE}:j*{STRIDE} + count]
-            a = root[j*rows + j]
-            for i in range(count):
-                upper[i] = a*one[i]
-                lower[i] = 0.0
-            l = j + 1
-            while l + 4 <= rows:
-                m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
-                a, b = root[m], root[m + 1]
-                c, d = root[m + 2], root[m + 3]
-                e, f = root[n], root[n + 1]
-                g, h = root[n + 2], root[n + 3]
-                first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
-                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
-                for i in range(count):
-                    upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
-                    lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
-                l += 4
-            while l < rows:
-                a, e = root[j*rows + l], root[k*rows + l]
-                one = tile[l*{STRIDE}:l*{STRIDE} + count]
-                for i in range(count):
-                    upper[i] += a*one[i]
-                    lower[i] += e*one[i]
-                l += 1
-            for i in range(count):
-                found[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
-"""
-
 
 @functools.cache
-def source(name: str) -> KernelSource:
-    """Return the generated source of ``"row_moments"`` or of ``"row_leverages"``."""
-    texts: dict[str, tuple[str, Any, Callable[[Callable[..., Any]], Sequence[float]]]] = {
-        "row_moments": (
-            _OF_MOMENTS,
-            numba.void(
-                _given_matrix, _given_vector, _given_vector, _vector, _matrix, _whole, _vector, _whole, _vector, _vector
-            ),
-            _probe_moments,
-        ),
-        "row_leverages": (
-            _OF_LEVERAGES, numba.void(_given_matrix, _given_vector, _vector, _vector, _vector), _probe_leverages
-        ),
-    }  # fmt: skip
-    body, signature, probe = texts[name]
-    text = f'"""Generated: {name} for any number of columns."""\n{prelude(frozenset())}\n\n{body}\n'
-    return KernelSource(name, text, signature, FASTMATH, probe)
+def source(*, with_leverages: bool) -> KernelSource:
+    """Return the generated source of the kernel, with leverages or without: they are a third of what it compiles."""
+    signature = numba.void(
+        _given_matrix, _given_vector, _given_vector, _vector, _matrix, _whole, _vector, _vector, _vector, _whole,
+        _vector, _vector,
+    )  # fmt: skip
+    name = "row_moments_and_leverages" if with_leverages else "row_moments"
+    body = f"{prelude(frozenset())}\n\n{_text(with_leverages=with_leverages)}"
+    text = f'"""Generated: {name} for any number of columns."""\n{body}\n'
+    return KernelSource(name, text, signature, FASTMATH, functools.partial(_probe, with_leverages=with_leverages))
 
 
-def compiled(name: str) -> Callable[..., Any]:
-    """Return the compiled kernel of a name."""
-    return compile_kernel(source(name))
+def compiled(*, with_leverages: bool) -> Callable[..., Any]:
+    """Return the compiled kernel."""
+    return compile_kernel(source(with_leverages=with_leverages))
 
 
 def moments_of_rows(
-    X: FloatArray, y: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return sums over rows x with weights w: of w x x', of w x, and of w x y; and the largest sizes of entries.
+    X: FloatArray, y: FloatArray, weights: FloatArray, root: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return sums over rows x with weights w: of w x x', of w x, and of w x y; the largest sizes of entries; leverages.
+
+    Of up to `FEW_COLUMNS` columns leverages are computed by NumPy, which takes hardly longer and compiles nothing.
 
     Parameters
     ----------
@@ -154,6 +155,8 @@ def moments_of_rows(
         What they are multiplied with in the third sum.
     weights : array of shape (n,) or (0,), float64
         Their weights; empty where all weigh the same.
+    root : array of shape (q, q), float64, optional
+        Where given, the squared lengths of x'root are returned as well.
 
     Returns
     -------
@@ -163,22 +166,24 @@ def moments_of_rows(
         The second and the third.
     largest : array of shape (q,), float64
         The largest absolute entries; infinite or NaN where there are entries that are not finite.
+    leverages : array of shape (n,) or (0,), float64
+        The squared lengths.
     """
-    return _moments(compiled("row_moments"), X, y, weights)
+    if X.shape[1] > FEW_COLUMNS:
+        return _moments(compiled(with_leverages=True), X, y, weights, root)
+    found = _moments(compiled(with_leverages=False), X, y, weights, None)
+    return found if root is None else (*found[:-1], leverages_of_rows(X, root))
 
 
 def _moments(
-    kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray, root: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     q = X.shape[1]
     square, line, largest = np.zeros(q * q), np.zeros((2, q)), np.zeros(q, np.int64)
-    tile = np.zeros(q * STRIDE)
-    kernel(
-        np.ascontiguousarray(X), y, weights, square, line, largest, tile, tile.view(np.int64), np.empty(3 * BLOCK),
-        np.empty(2 * BLOCK),
-    )  # fmt: skip
+    found = np.empty(0 if root is None else len(X))
+    _called(kernel, X, y, weights, square, line, largest, root, found)
     upper = np.triu(square.reshape(q, q))
-    return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64)
+    return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64), found
 
 
 def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
@@ -191,27 +196,49 @@ def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
     root : array of shape (q, q), float64
         R.
     """
-    return _leverages(compiled("row_leverages"), X, root)
-
-
-def _leverages(kernel: Callable[..., Any], X: FloatArray, root: FloatArray) -> FloatArray:
-    # A turn of R changes no length: half of a triangle's entries are zeros.
-    triangle = np.ascontiguousarray(np.linalg.qr(root.T, mode="r")).reshape(-1)
     found = np.empty(len(X))
-    kernel(np.ascontiguousarray(X), triangle, found, np.zeros(len(root) * STRIDE), np.empty(2 * BLOCK))
+    if X.shape[1] > FEW_COLUMNS:
+        none = np.empty(0)
+        kernel = compiled(with_leverages=True)
+        _called(kernel, X, none, none, none, np.empty((2, 0)), np.empty(0, np.int64), root, found)
+        return found
+    return plain_leverages(X, root)
+
+
+def _called(
+    kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray, square: FloatArray,
+    line: FloatArray, largest: IntegerArray, root: FloatArray | None, found: FloatArray,
+) -> None:  # fmt: skip
+    """Call the kernel with its workspace."""
+    # A turn of R changes no length: half of a triangle's entries are zeros.
+    triangle = np.empty(0) if root is None else np.ascontiguousarray(np.linalg.qr(root.T, mode="r")).reshape(-1)
+    tile = np.zeros(X.shape[1] * STRIDE)
+    kernel(
+        np.ascontiguousarray(X), y, weights, square, line, largest, triangle, found, tile, tile.view(np.int64),
+        np.empty(3 * BLOCK), np.empty(2 * BLOCK),
+    )  # fmt: skip
+
+
+def plain_leverages(X: FloatArray, root: FloatArray) -> FloatArray:
+    """Return the same by NumPy.
+
+    Parameters
+    ----------
+    X, root
+        As for `leverages_of_rows`.
+    """
+    found = np.empty(len(X))
+    step, ones = max(1, _NUMBERS // len(root)), np.ones(len(root))
+    for start in range(0, len(X), step):
+        turned = X[start : start + step] @ root
+        np.square(turned, out=turned)
+        np.matmul(turned, ones, out=found[start : start + step])
     return found
 
 
-def _some_rows() -> FloatArray:
-    return np.sin(1.0 + np.arange(21.0)).reshape(3, 7)
-
-
-def _probe_moments(kernel: Callable[..., Any]) -> Sequence[float]:
+def _probe(kernel: Callable[..., Any], *, with_leverages: bool) -> Sequence[float]:
     """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
-    found = _moments(kernel, _some_rows(), np.array([-1.0, 1.0, 0.5]), np.array([1.0, 2.0, 0.5]))
+    rows, root = np.sin(1.0 + np.arange(21.0)).reshape(3, 7), np.cos(np.arange(49.0)).reshape(7, 7)
+    asked = root if with_leverages else None
+    found = _moments(kernel, rows, np.array([-1.0, 1.0, 0.5]), np.array([1.0, 2.0, 0.5]), asked)
     return [float(value) for part in found for value in part.ravel()]
-
-
-def _probe_leverages(kernel: Callable[..., Any]) -> Sequence[float]:
-    """Return the same of the other."""
-    return [float(value) for value in _leverages(kernel, _some_rows(), np.cos(np.arange(49.0)).reshape(7, 7))]

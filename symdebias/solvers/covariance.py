@@ -24,7 +24,7 @@ from symdebias.inference import (
     require_variances,
     sandwich,
 )
-from symdebias.records import Derivatives, Records
+from symdebias.records import Derivatives, Records, stride_to
 from symdebias.solvers.cluster_freedom import ClusterParts, looked_at
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
@@ -228,6 +228,11 @@ def _with_estimates(
     return whole, together, float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
 
 
+def deciding_stride(records: Records) -> int:
+    """Return how far the records are from each other on which it is looked at how many decide a parameter."""
+    return stride_to(_LOOKED_AT, len(records))
+
+
 def of_records(
     records: Records,
     theta: FloatArray,
@@ -256,7 +261,7 @@ def of_records(
     MacKinnon & White 1985 (Journal of Econometrics 29), HC1 and HC3; Satterthwaite 1946 (Biometrics Bulletin 2).
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
-    stride = max(1, len(records.matrix) // _LOOKED_AT)
+    stride = deciding_stride(records)
     part = records.spaced(stride)
     inverse = _inverse(hessian, records.total)
 

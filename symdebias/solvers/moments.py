@@ -1,5 +1,7 @@
 """Moments of records: unbiased ones of true records, the noise taken out, and plain ones of released records."""
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,21 +11,16 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.codegen.parallel import CHUNK, over_chunks
-from symdebias.codegen.rows import leverages_of_rows, moments_of_rows
+from symdebias.codegen.rows import leverages_of_rows, moments_of_rows, plain_leverages
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
 from symdebias.zonal import ZonalNoise
 
-# Numbers of the rows that leverages are computed for at a time: they stay in the cache, and are enough work for a call.
-_NUMBERS = 2**14
 # Rows that are laid side by side where columns are compared: few columns alone are short loops.
 _SIDE_BY_SIDE = 64
 # From so many numbers on passes over design rows are compiled: NumPy's take three times as long, but compile nothing.
 _COMPILED_FROM = 2**20
-# Leverages of rows of so few columns are NumPy's at any length: 3 ms more for a million rows, where the compiled pass
-# takes half a second to compile. Records are picked by them, and results are made of none.
-_FEW_COLUMNS = 4
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,12 @@ def _sums(
     weights: FloatArray,
     multipliers: Sequence[FloatArray | None],
     bent: Sequence[bool],
+    seeing: Callable[[slice, FloatArray, FloatArray], None] | None = None,
 ) -> tuple[Any, ...]:
-    """Return sums over records: M x x', M x and M by multiplier, x y, y^2, the weights and their squares."""
+    """Return sums over records: M x x', M x and M by multiplier, x y, y^2, the weights and their squares.
+
+    `seeing` is called with some rows after others, their estimated design rows and their targets.
+    """
     size = len(design.parameters)
     total = float(weights.sum()) if len(weights) else float(len(matrix))
     wanted = [(None, True), *zip(multipliers, bent, strict=True)]
@@ -79,6 +80,8 @@ def _sums(
         rows = slice(start, start + CHUNK)
         block, released = matrix[rows], target[rows]
         estimated = design.estimated_rows(block)
+        if seeing is not None:
+            seeing(rows, estimated, released)
         weight = weights[rows] if len(weights) else None
         weighted = released if weight is None else weight * released
         plain = (np.ones(len(estimated)) if weight is None else weight) @ estimated
@@ -116,6 +119,11 @@ def _debiased(design: ColumnDesign, covariance: FloatArray, sums: tuple[Any, ...
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 
 
+# What is looked for in the leverages of some rows of records: called with the records, the rows, their targets and the
+# leverages.
+Look = Callable[[Records, slice, FloatArray, FloatArray], Any]
+
+
 def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
     """Return the unbiased moments of records, wherever they lie.
 
@@ -129,34 +137,110 @@ def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
     return _debiased(records.correction.design, covariance, records.summed_over_parts(_sums_of))
 
 
-def _sums_of(part: Records) -> tuple[Any, ...]:
-    """Return the sums of `_sums` without multipliers; of many records their corner is kept as well, see `_corner`."""
-    if not pays_to_compile(len(part), part.columns):
-        return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
-    target, weights = part.target, part.weights
+def moments_and_leverages(
+    records: Records, covariance: FloatArray, root: FloatArray, look: Look
+) -> tuple[Moments, list[list[Any]]]:
+    """Return the same moments, and what a look at the leverages of records finds, by the same pass.
 
-    def added(rows: slice, block: FloatArray, product: FloatArray, mean: FloatArray, cross: FloatArray) -> Any:
+    Parameters
+    ----------
+    records, covariance
+        As for `moments_of_records`.
+    root : array of shape (q, q), float64
+        What `leverages` takes.
+    look : callable
+        Says of the rows of a part of the records, with their leverages, what is returned of them; it can be pickled.
+
+    Returns
+    -------
+    moments : Moments
+        The moments.
+    found : list of list
+        What was found, by part of the records and by chunk of its rows.
+    """
+    sums, found = zip(*records.over_parts(functools.partial(_sums_and_look, root=root, look=look)), strict=True)
+    whole = tuple(functools.reduce(operator.add, parts) for parts in zip(*sums, strict=True))
+    return _debiased(records.correction.design, covariance, whole), list(found)
+
+
+def looked_at_leverages(records: Records, root: FloatArray, look: Look) -> list[list[Any]]:
+    """Return what `moments_and_leverages` finds, without the moments.
+
+    Parameters
+    ----------
+    records, root, look
+        As there.
+    """
+    return records.over_parts(functools.partial(_looked, root=root, look=look))
+
+
+def _looked(part: Records, *, root: FloatArray, look: Look) -> list[Any]:
+    compiled = pays_to_compile(len(part), part.columns)
+
+    def looked(rows: slice) -> Any:
+        block, released = part.matrix[rows], part.target[rows]
+        return look(part, rows, released, leverages(part.correction.design, block, root, compiled=compiled))
+
+    return over_chunks(len(part), looked)
+
+
+def _sums_of(part: Records) -> tuple[Any, ...]:
+    """Return the sums of `_sums` without multipliers; the corner of the records is kept as well, see `_corner`."""
+    return _sums_and_look(part)[0]
+
+
+def _sums_and_look(
+    part: Records, *, root: FloatArray | None = None, look: Look | None = None
+) -> tuple[tuple[Any, ...], list[Any]]:
+    """Return the same, and what a look at leverages finds in each chunk."""
+    if pays_to_compile(len(part), part.columns):
+        return _compiled_sums(part, root, look)
+    corners, found = [], []
+
+    def seeing(rows: slice, estimated: FloatArray, released: FloatArray) -> None:
+        corners.append(_largest(estimated))
+        if look is not None and root is not None:
+            found.append(look(part, rows, released, plain_leverages(estimated, root)))
+
+    sums = _sums(part.correction.design, part.matrix, part.target, part.weights, (), (), seeing)
+    if corners:
+        part.seen["corner"] = part.matrix, part.correction.release, np.max(corners, axis=0)
+    return sums, found
+
+
+def _compiled_sums(part: Records, root: FloatArray | None, look: Look | None) -> tuple[tuple[Any, ...], list[Any]]:
+    """Return the sums of `_sums` by a compiled pass, and what a look at leverages finds in each chunk."""
+    weights = part.weights
+
+    def added(
+        rows: slice, block: FloatArray, released: FloatArray, product: FloatArray, mean: FloatArray, cross: FloatArray,
+        leverage: FloatArray,
+    ) -> Any:  # fmt: skip
         own = weights[rows] if len(weights) else None
         _place_categories(part.correction.design, block, own, product)
-        released = target[rows]
-        return product, mean, cross, float((released if own is None else own * released) @ released)
+        square = float((released if own is None else own * released) @ released)
+        return product, mean, cross, square, None if look is None else look(part, rows, released, leverage)
 
-    products, means, crosses, squares = zip(*_compiled(part, weights, added), strict=True)
+    products, means, crosses, squares, found = zip(*_compiled(part, weights, added, root), strict=True)
     total = part.total
     return (
         np.sum(products, axis=0)[None], np.sum(means, axis=0)[None], np.array([total]), np.sum(crosses, axis=0),
         sum(squares), total, float(weights @ weights) if len(weights) else total,
-    )  # fmt: skip
+    ), list(found)  # fmt: skip
 
 
-def _compiled(part: Records, weights: FloatArray, work: Callable[..., Any]) -> list[Any]:
-    """Return what a function says of the sums of `moments_of_rows` of each chunk; the corner is kept, see `_corner`."""
+def _compiled(
+    part: Records, weights: FloatArray, work: Callable[..., Any], root: FloatArray | None = None
+) -> list[Any]:
+    """Return what a function says of what `moments_of_rows` gives of each chunk; the corner is kept, see `_corner`."""
     design, matrix, target = part.correction.design, part.matrix, part.target
 
     def passed(rows: slice) -> tuple[Any, FloatArray]:
-        block, own = matrix[rows], weights[rows] if len(weights) else weights
-        *sums, largest = moments_of_rows(design.estimated_rows(block), target[rows], own)
-        return work(rows, block, *sums), largest
+        # Side by side: what is read in order need not be read again for the second.
+        block, released = matrix[rows], target[rows]
+        own = weights[rows] if len(weights) else weights
+        *sums, largest, leverage = moments_of_rows(design.estimated_rows(block), released, own, root)
+        return work(rows, block, released, *sums, leverage), largest
 
     found, corners = zip(*over_chunks(len(matrix), passed), strict=True)
     part.seen["corner"] = matrix, part.correction.release, np.max(corners, axis=0)
@@ -225,14 +309,12 @@ def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray, *, com
     compiled : bool
         Whether they are a part of so many that a compiled pass pays, where it is of many columns.
     """
-    if compiled and len(root) > _FEW_COLUMNS:
+    if compiled:
         return leverages_of_rows(design.estimated_rows(matrix), root)
     found = np.empty(len(matrix))
-    step, ones = max(1, _NUMBERS // len(root)), np.ones(len(root))
-    for start in range(0, len(matrix), step):
-        turned = design.estimated_rows(matrix[start : start + step]) @ root
-        np.square(turned, out=turned)
-        np.matmul(turned, ones, out=found[start : start + step])
+    for start in range(0, len(matrix), CHUNK):
+        rows = slice(start, start + CHUNK)
+        found[rows] = plain_leverages(design.estimated_rows(matrix[rows]), root)
     return found
 
 
@@ -263,14 +345,16 @@ def _corner(part: Records) -> tuple[FloatArray, float]:
     if of_matrix is matrix and release == part.correction.release:
         return corner, weight
 
-    def largest(rows: slice) -> FloatArray:
-        estimated = design.estimated_rows(matrix[rows])
-        whole = len(estimated) - len(estimated) % _SIDE_BY_SIDE
-        wide = estimated[:whole].reshape(-1, _SIDE_BY_SIDE * estimated.shape[1])
-        ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
-        return np.asarray(np.abs(np.concatenate([*ends, estimated[whole:]])).max(axis=0))
+    corners = over_chunks(len(matrix), lambda rows: _largest(design.estimated_rows(matrix[rows])))
+    return np.asarray(np.max(corners, axis=0)), weight
 
-    return np.asarray(np.max(over_chunks(len(matrix), largest), axis=0)), weight
+
+def _largest(rows: FloatArray) -> FloatArray:
+    """Return the largest absolute entries of each column."""
+    whole = len(rows) - len(rows) % _SIDE_BY_SIDE
+    wide = rows[:whole].reshape(-1, _SIDE_BY_SIDE * rows.shape[1])
+    ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
+    return np.asarray(np.abs(np.concatenate([*ends, rows[whole:]])).max(axis=0))
 
 
 def released_moments(records: Records) -> FloatArray:
@@ -292,7 +376,7 @@ def _products(part: Records) -> tuple[FloatArray]:
     """Return the sum of the products of estimated design rows."""
     design, matrix = part.correction.design, part.matrix
     if pays_to_compile(len(part), part.columns):
-        return (np.sum(_compiled(part, np.zeros(0), lambda rows, block, product, *others: product), axis=0),)
+        return (np.sum(_compiled(part, np.zeros(0), lambda rows, block, released, product, *others: product), axis=0),)
 
     def products(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])

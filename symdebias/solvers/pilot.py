@@ -16,7 +16,7 @@ from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
-from symdebias.records import Records
+from symdebias.records import Records, stride_to
 from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import inverse_root
@@ -60,6 +60,11 @@ class Pilot:
         }
 
 
+def pilot_stride(records: Records) -> int:
+    """Return how far the records of the first ladder are from each other."""
+    return stride_to(_FEW, len(records))
+
+
 def pilot_of(
     known: ReleasedRecords,
     records: Records,
@@ -84,7 +89,7 @@ def pilot_of(
     climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
-    stride = max(1, len(records) // _FEW)
+    stride = pilot_stride(records)
     while True:
         part = records.thinned(stride)
         try:

@@ -15,15 +15,16 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray
 from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
-from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import Moments, leverages, moments_of_records, pays_to_compile
+from symdebias.solvers.metric import definite
+from symdebias.solvers.moments import Moments, moments_of_records
+from symdebias.solvers.score_sample import ScoreSample, moments_with_sample, sample_stride
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -36,9 +37,6 @@ from symdebias.solvers.surrogate_design import (
 from symdebias.transforms.surrogate import Scores, affordable_frequency
 from symdebias.zonal import ZonalNoise
 
-# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
-# no more than so many. Each part of the records names so many times its share of these.
-_SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
 # The share of these that will do for a glance.
@@ -124,49 +122,6 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
 
 
 @dataclass(frozen=True)
-class Part:
-    """The records that the distribution of scores is estimated from.
-
-    Attributes
-    ----------
-    rows : array of shape (m, q), float64
-        Unbiased estimates of their design rows.
-    target : array of shape (m,), float64
-        Their released targets.
-    chances : array of shape (m,), float64
-        Their weights, which sum to 1.
-    own_variances : array of shape (m, q), float64, or None
-        Noise variances that they have of their own, by parameter.
-    """
-
-    rows: FloatArray
-    target: FloatArray
-    chances: FloatArray
-    own_variances: FloatArray | None
-
-    @classmethod
-    def of(cls, corrected: CorrectedLoss, records: Records, metric: FloatArray) -> "Part":
-        """Return all records that are far from the rest, and as many of the others as are needed.
-
-        A score that is missing in a sample may be where a surrogate is off by thousands.
-        """
-        design = records.correction.design
-
-        def passed() -> tuple[FloatArray, ...]:
-            told, chances = _told(corrected, records, metric)
-            matrix, target = told.arrays
-            rows = np.ascontiguousarray(design.estimated_rows(matrix))
-            own = np.zeros((0, 0))
-            if told.scales is not None:
-                own = np.zeros(rows.shape)
-                own[:, design.linear_parameters] = told.scales[:, design.linear_columns] ** 2
-            return rows, target, chances, own
-
-        rows, target, chances, own = records.remembered("true scores", passed)
-        return cls(rows, target, chances, own if own.size else None)
-
-
-@dataclass(frozen=True)
 class ReleasedRecords:
     """What is known of true records from released ones, for one loss of one score.
 
@@ -180,8 +135,8 @@ class ReleasedRecords:
         theta'N theta is the mean noise variance of the score.
     metric : array of shape (q, q), float64
         The mean of x x' over released records.
-    part_of : callable
-        Gives the `Part` of the records; exact corrections do without it.
+    sample_of : callable
+        Gives the `ScoreSample` of the records; exact corrections do without it.
     shape : float
         That of the noise of the score where one group of columns shares all of it, see
         `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
@@ -195,7 +150,7 @@ class ReleasedRecords:
     moments: Moments
     noise: FloatArray
     metric: FloatArray
-    part_of: Callable[[], Part]
+    sample_of: Callable[[], ScoreSample]
     shape: float = math.inf
     zonal: ZonalNoise | None = None
     fineness: float = 1.0
@@ -221,17 +176,28 @@ class ReleasedRecords:
         covariance = records.correction.noise_covariance(records.scales)
         noise = design.released_covariance(covariance)
 
-        def summed() -> tuple[Any, ...]:
-            found = moments_of_records(records, covariance)
-            return found.gram[0], found.mean[0], found.cross, found.target_square, found.records
+        # A surrogate is designed for a sample of the records; an exact correction seldom asks for one.
+        with_sample = corrected.method == "surrogate" and sample_stride(records) > 1
 
-        gram, mean, cross, square, count = records.remembered("true moments", summed)
+        def summed() -> tuple[Any, ...]:
+            sample: tuple[FloatArray, ...] = ()
+            if with_sample:
+                found, sample = moments_with_sample(corrected, records, covariance, noise)
+            else:
+                found = moments_of_records(records, covariance)
+            return found.gram[0], found.mean[0], found.cross, found.target_square, found.records, *sample
+
+        gram, mean, cross, square, count, *arrays = records.remembered("true moments", summed)
         moments = Moments([gram], [mean], cross, square, count)
         # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
         metric = moments.gram[0] + noise
-        part_of = functools.cache(lambda: Part.of(corrected, records, metric))
+
+        @functools.cache
+        def sample_of() -> ScoreSample:
+            return ScoreSample.from_arrays(*arrays) if arrays else ScoreSample.of(corrected, records, moments, metric)
+
         shape = noise_shape(corrected.surrogate_parts, design)
-        return cls(corrected, moments, noise, metric, part_of, shape, records.correction.zonal)
+        return cls(corrected, moments, noise, metric, sample_of, shape, records.correction.zonal)
 
     def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":
         """Return the same for the same loss under another correction."""
@@ -299,7 +265,7 @@ class ReleasedRecords:
 
     def variances(self, theta: FloatArray) -> FloatArray:
         """Return noise variances of the score (of the residual) that are equally likely."""
-        own_variances = self.part_of().own_variances
+        own_variances = self.sample_of().own_variances
         if own_variances is None:
             return np.array([self.score_variance(theta) + self.target_noise])
         own = np.sort(own_variances @ theta**2) + self.target_noise
@@ -337,10 +303,10 @@ class ReleasedRecords:
         return float(np.abs(self.scores(theta).values).max())
 
     def _estimated(self, theta: FloatArray) -> Scores:
-        part = self.part_of()
-        released, chances = part.rows @ theta, part.chances
+        sample = self.sample_of()
+        released, chances = sample.rows @ theta, sample.chances
         if self.parts.is_residual:
-            released = released - part.target
+            released = released - sample.target
         if self.zonal is not None:
             reach = self.zonal.reach(self.score_variance(theta) + self.target_noise)
             return deconvolved_on_sphere(released, chances, self.zonal, reach) if reach > 0 else _ZERO
@@ -406,7 +372,7 @@ class ReleasedRecords:
 
     def targets(self) -> tuple[float, ...]:
         """Return values of the target that errors are looked at with."""
-        return targets_of(self.corrected, self.part_of().target, self.part_of().chances)
+        return targets_of(self.corrected, self.sample_of().target, self.sample_of().chances)
 
     def resolved(
         self, theta: FloatArray, *, growth: float = 1.0, radius: float | None = None, quick: bool = False
@@ -438,88 +404,6 @@ class ReleasedRecords:
             share_of_noise=share_of_noise(self.metric, self.noise), shape=self.shape, quick=quick,
         )  # fmt: skip
         return self.corrected.with_design(found)
-
-
-def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tuple[Records, FloatArray]:
-    """Return the records of `Part`, and their weights, which sum to 1."""
-    step = max(1, len(records) // _SAMPLE)
-    if step == 1:
-        told = records.taken(slice(None))
-        chances = told.weights if len(told.weights) else np.ones(len(told))
-    else:
-        places = records.every(step)
-        sampled = records.taken(places)
-        root, square = inverse_root(metric), 0.0
-        if corrected.surrogate_parts.is_residual:
-            square = records.mean_square_target()
-        within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
-        far = _farthest(records, within, functools.partial(_beyond, root=root, square=square))
-        if isinstance(places, slice):
-            places = np.arange(*places.indices(len(records)))
-        near = np.setdiff1d(places, far, assume_unique=True)
-        del sampled
-        told = records.taken(np.concatenate([near, far]))
-        own = told.weights if len(told.weights) else np.ones(len(told))
-        of_near, of_far = own[: len(near)], own[len(near) :]
-        mass, others = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
-        chances = np.concatenate([of_near * (others / mass if mass > 0 else 0.0), of_far])
-    if not chances.sum() > 0:
-        chances = np.ones(len(told))
-    return told, chances / chances.sum()
-
-
-def _distances(records: Records, rows: slice, root: FloatArray, square: float, *, compiled: bool = False) -> FloatArray:
-    """Return how far some records are from the rest, with the target where its mean square is not 0.
-
-    Noise of their own counts by its variance: a design rests on the noisiest records, wherever their values lie.
-    """
-    design = records.correction.design
-    found = leverages(design, records.matrix[rows], root, compiled=compiled)
-    if records.scales is not None:
-        units = np.einsum("ij,ij->i", root, root)[design.linear_parameters]
-        found = found + records.scales[rows][:, design.linear_columns] ** 2 @ units
-    return found if square == 0 else found + records.target[rows] ** 2 / square
-
-
-def _farthest(
-    records: Records, within: float, beyond: Callable[..., tuple[IntegerArray, FloatArray, int]]
-) -> IntegerArray:
-    """Return the records beyond a distance, or the farthest of them, in order."""
-    share = _NAMED * _MOST_FAR / len(records)
-    parts = records.over_parts(functools.partial(beyond, within=within, share=share))
-    distances = np.concatenate([found for _, found, _ in parts])
-    if len(distances) > _MOST_FAR:
-        within = float(np.partition(distances, -_MOST_FAR)[-_MOST_FAR])
-    if any(len(found) == _named(count, share) and found.min() > within for _, found, count in parts):
-        # A part may have more of the farthest than it has named.
-        parts = records.over_parts(functools.partial(beyond, within=within, share=1.0))
-        distances = np.concatenate([found for _, found, _ in parts])
-    starts = np.cumsum([0, *(count for *_, count in parts)])
-    places = np.concatenate([start + own for (own, *_), start in zip(parts, starts[:-1], strict=True)])
-    return np.sort(places[np.argsort(-distances, kind="stable")[:_MOST_FAR]])
-
-
-def _beyond(
-    records: Records, *, root: FloatArray, square: float, within: float, share: float
-) -> tuple[IntegerArray, FloatArray, int]:
-    """Return the farthest records beyond a distance, no more than a share of all and a few, and the number of all."""
-
-    def beyond(rows: slice) -> Any:
-        distances = _distances(records, rows, root, square, compiled=pays_to_compile(len(records), records.columns))
-        places = np.flatnonzero(distances > within)
-        return rows.start + places, distances[places]
-
-    places, distances = (np.concatenate(one) for one in zip(*over_chunks(len(records), beyond), strict=True))
-    named = _named(len(records), share)
-    if len(places) > named:
-        kept = np.sort(np.argsort(-distances, kind="stable")[:named])
-        places, distances = places[kept], distances[kept]
-    return places, distances, len(records)
-
-
-def _named(count: int, share: float) -> int:
-    """Return how many records a part of so many names."""
-    return min(count, math.ceil(share * count) + 8)
 
 
 def _costing(variances: FloatArray, square: float) -> float:

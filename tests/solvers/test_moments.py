@@ -38,7 +38,7 @@ def test_compiled_passes_say_what_numpy_says(monkeypatch, release, weighted):
         checked = corrected.records(X, y, sample_weight=weights if weighted else None)
         found = moments_of_records(checked, checked.correction.noise_covariance())
         metric = released_moments(checked)
-        assert ("corner" in checked.seen) == (least == 1)
+        assert "corner" in checked.seen
         root = inverse_root(metric)
         far = moments.leverages(checked.correction.design, checked.matrix, root, compiled=least == 1)
         chosen.append((found.gram[0], found.mean[0], found.cross, found.target_square, metric, far))

@@ -66,7 +66,7 @@ def test_the_noisiest_records_are_among_those_that_a_design_rests_on():
     X[33_335], scales[33_335] = 0.0, 10.0
     corrected = sd.debias(sd.losses.logistic(), sd.Release(MEASURED))
     known = known_scores(corrected, corrected.records(X, y, noise_scale=scales))
-    assert known.part_of().own_variances.max() == 100.0
+    assert known.sample_of().own_variances.max() == 100.0
     assert known.variances(np.array([1.0, 0.0])).max() > 50
 
 

@@ -62,6 +62,16 @@ class Places:
         """Return work on records under a correction, and on their clusters, as work on a partition."""
         return functools.partial(_of_clusters, work=work, reading=self.reading, correction=correction)
 
+    def strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
+        """Return for each stride columns, targets, weights and noise scales of the records 0, stride, 2 stride, ...
+
+        All are read by one pass.
+        """
+        starts = np.cumsum(self.counts) - self.counts
+        parts = [(tuple(slice(int(-start % stride), None, stride) for stride in strides),) for start in starts]
+        found = self.partitions.each(functools.partial(_taken, reading=self.reading), parts)
+        return [tuple(map(np.concatenate, zip(*own, strict=True))) for own in zip(*found, strict=True)]
+
     def fetched(self, rows: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return some records: columns, targets, weights and noise scales, in the order that they were asked for.
 
@@ -91,8 +101,8 @@ class Places:
             none = np.zeros((0, self.reading.correction.columns))
             return none, np.zeros(0), np.zeros(0), none
         take = functools.partial(_taken, reading=self.reading)
-        found = self.partitions.only(wanted).each(take, [(part,) for part in parts])
-        columns = (np.concatenate(one) for one in zip(*found, strict=True))
+        found = self.partitions.only(wanted).each(take, [((part,),) for part in parts])
+        columns = (np.concatenate(one) for one in zip(*(one for (one,) in found), strict=True))
         matrix, target, weights, scales = (
             columns if back is None else (one[back] if len(one) else one for one in columns)
         )  # fmt: skip
@@ -214,8 +224,17 @@ class PartedRecords(Records):
 
     def taken(self, rows: Any) -> Records:
         """Return some records, by a slice or their numbers, as records in memory."""
-        matrix, target, weights, scales = self.at.fetched(rows)
+        found = self._ahead(rows)
+        matrix, target, weights, scales = self.at.fetched(rows) if found is None else found
         return Records(self.correction, matrix, target, weights, None if self.scales is None else scales)
+
+    @property
+    def has_any_row(self) -> bool:
+        """Never: where single rows are is where a partition is read."""
+        return False
+
+    def _strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
+        return self.at.strided(strides)
 
     def thinned(self, stride: int) -> Records:
         """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
@@ -431,14 +450,18 @@ def _of_matrix(part: Records, *, work: Callable[[FloatArray], Any]) -> Any:
 
 
 def _taken(
-    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, rows: slice | IntegerArray, *,
-    reading: Reading,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
-    """Return some records of a partition, as copies."""
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, selections: Sequence[slice | IntegerArray],
+    *, reading: Reading,
+) -> list[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:  # fmt: skip
+    """Return some records of a partition for each selection, as copies."""
     records = reading.records(X, y, weights, scales, offset)
-    matrix, target = (np.array(one[rows]) for one in records.arrays)
-    own = np.zeros((0, matrix.shape[1])) if records.scales is None else np.array(records.scales[rows])
-    return matrix, target, np.array(records.weights[rows]) if len(records.weights) else records.weights, own
+    found = []
+    for rows in selections:
+        matrix, target = (np.array(one[rows]) for one in records.arrays)
+        own = np.zeros((0, matrix.shape[1])) if records.scales is None else np.array(records.scales[rows])
+        weighing = np.array(records.weights[rows]) if len(records.weights) else records.weights
+        found.append((matrix, target, weighing, own))
+    return found
 
 
 def _times_total(part: Records, *, work: Callable[[Records], Sequence[Any]]) -> tuple[Any, ...]:

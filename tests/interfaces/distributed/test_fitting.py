@@ -4,6 +4,7 @@ import functools
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,23 +151,32 @@ def test_categories_and_empty_partitions():
 
 def test_records_stay_where_they_are(monkeypatch):
     """What is fetched are samples: none of them is a fifth of the records."""
-    n, sizes = 120_000, []
+    n, sizes, together = 120_000, [], []
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 1))
     X, y = x + 0.5 * rng.normal(size=(n, 1)), 2 * x[:, 0] + rng.normal(size=n)
-    fetched = Places.fetched
+    fetched, strided = Places.fetched, Places.strided
 
     def counted(self, rows):
         found = fetched(self, rows)
         sizes.append(len(found[0]))
         return found
 
+    def counted_together(self, strides):
+        found = strided(self, strides)
+        together.append(len(strides))
+        sizes.extend(len(one[0]) for one in found)
+        return found
+
     monkeypatch.setattr(Places, "fetched", counted)
+    monkeypatch.setattr(Places, "strided", counted_together)
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
     monkeypatch.setattr(sys.modules["symdebias.solvers.covariance"], "_LOOKED_AT", 10_000)
     found = sd.distributed.m_estimate(corrected, *(da.from_array(one, chunks=10_000) for one in (X, y)))
     compared(found, sd.m_estimate(corrected, X, y))
     assert 0 < max(sizes) < n / 5
+    # By one pass.
+    assert (len(together), len(sizes)) == (1, together[0])
 
 
 def test_rows_are_fetched_in_the_order_that_they_are_asked_for():
@@ -322,8 +332,8 @@ def test_a_worker_that_dies_in_the_middle_of_a_fit_changes_nothing(tmp_path):
 @pytest.mark.parametrize("are_together", [False, True])
 def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypatch):
     """No more than so many of them, and the same ones where a partition has nearly all."""
-    scores = sys.modules["symdebias.solvers.scores"]
-    monkeypatch.setattr(scores, "_MOST_FAR", 40)
+    module = sys.modules["symdebias.solvers.score_sample"]
+    monkeypatch.setattr(module, "_MOST_FAR", 40)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(44_000, 1))
     if are_together:
@@ -332,11 +342,11 @@ def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypa
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
     parts = (da.from_array(one, chunks=(4_000,) * one.ndim) for one in (x, y))
     here, there = corrected.records(x, y), PartedRecords.checked(corrected, *parts)
-    beyond = functools.partial(scores._beyond, root=np.eye(1), square=0.0)
+    search = module._Search(np.eye(1), 0.0, 4.0, 4 * 40 / len(x))
     wanted = np.sort(np.argsort(-np.abs(x[:, 0]))[:40])
     for records in (here, there):
-        np.testing.assert_array_equal(scores._farthest(records, 4.0, beyond), wanted)
-        np.testing.assert_array_equal(scores._farthest(records, 100.0, beyond), [])
+        np.testing.assert_array_equal(module._farthest(records, search), wanted)
+        np.testing.assert_array_equal(module._farthest(records, replace(search, within=100.0)), [])
 
 
 def test_a_correction_travels_by_what_determines_it():

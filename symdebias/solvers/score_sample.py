@@ -1,0 +1,260 @@
+"""The records that the distribution of scores is estimated from: a sample of all, and those that are far from the rest.
+
+What is far is told by leverages under the second moments of the sample, so that the pass that takes the moments of all
+records finds the far ones as well. Where the sample does not know these moments they are looked for once more.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.corrected import CorrectedLoss
+from symdebias.records import Records, stride_to
+from symdebias.solvers.metric import inverse_root
+from symdebias.solvers.moments import (
+    Moments,
+    leverages,
+    looked_at_leverages,
+    moments_and_leverages,
+    moments_of_records,
+)
+
+# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
+# no more than so many. Each chunk of the records names so many times its share of these.
+_SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
+Found = list[list[tuple[IntegerArray, FloatArray, int]]]
+# By how much mean squares in any direction may be other ones in the sample than in all records.
+_KNOWN = 2.0
+
+
+@dataclass(frozen=True)
+class ScoreSample:
+    """The records that the distribution of scores is estimated from.
+
+    Attributes
+    ----------
+    rows : array of shape (m, q), float64
+        Unbiased estimates of their design rows.
+    target : array of shape (m,), float64
+        Their released targets.
+    chances : array of shape (m,), float64
+        Their weights, which sum to 1.
+    own_variances : array of shape (m, q), float64, or None
+        Noise variances that they have of their own, by parameter.
+    """
+
+    rows: FloatArray
+    target: FloatArray
+    chances: FloatArray
+    own_variances: FloatArray | None
+
+    @classmethod
+    def of(cls, corrected: CorrectedLoss, records: Records, moments: Moments, metric: FloatArray) -> "ScoreSample":
+        """Return all records that are far from the rest, and as many of the others as are needed.
+
+        A score that is missing in a sample may be where a surrogate is off by thousands.
+
+        Parameters
+        ----------
+        corrected : CorrectedLoss
+            A loss of one score.
+        records : Records
+            Its records.
+        moments : Moments
+            Theirs.
+        metric : array of shape (q, q), float64
+            The mean of x x' over released records.
+        """
+
+        def passed() -> tuple[FloatArray, ...]:
+            if sample_stride(records) == 1:
+                return _arrays(records.taken(slice(None)))
+            drawn = _Drawn.of(records)
+            search = _search(corrected, drawn.records, metric, moments.target_square, len(records))
+            return drawn.with_far(records, _farthest(records, search))
+
+        return cls.from_arrays(*records.remembered("true scores", passed))
+
+    @classmethod
+    def from_arrays(cls, rows: FloatArray, target: FloatArray, chances: FloatArray, own: FloatArray) -> "ScoreSample":
+        """Return what `moments_with_sample` has made arrays of."""
+        return cls(rows, target, chances, own if own.size else None)
+
+
+def sample_stride(records: Records) -> int:
+    """Return how far the records of the sample are from each other; 1 where it is all records."""
+    return stride_to(_SAMPLE, len(records))
+
+
+def moments_with_sample(
+    corrected: CorrectedLoss, records: Records, covariance: FloatArray, noise: FloatArray
+) -> tuple[Moments, tuple[FloatArray, ...]]:
+    """Return the unbiased moments of records, and the arrays of their `ScoreSample`, by one pass over them.
+
+    Parameters
+    ----------
+    corrected, records
+        As for `ScoreSample.of`; records of which there are more than the sample.
+    covariance : array of shape (p, p), float64
+        Of the additive noise.
+    noise : array of shape (q, q), float64
+        That of released design rows.
+    """
+    drawn = _Drawn.of(records)
+    told, square = drawn.second_moments
+    if not (np.all(np.isfinite(told)) and math.isfinite(square)):
+        # Nor are those of all, which the caller refuses.
+        return moments_of_records(records, covariance), _arrays(drawn.records)
+    search = _search(corrected, drawn.records, told, square, len(records))
+    moments, found = moments_and_leverages(records, covariance, search.root, search)
+    metric = moments.gram[0] + noise
+    if not np.all(np.isfinite(metric)):
+        return moments, _arrays(drawn.records)
+    if _knows(told, metric) and (search.square == 0 or 1 / _KNOWN < square / moments.target_square < _KNOWN):
+        far = _farthest(records, search, found)
+    else:
+        far = _farthest(records, _search(corrected, drawn.records, metric, moments.target_square, len(records)))
+    return moments, drawn.with_far(records, far)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A sample of the records, whatever their values are."""
+
+    places: IntegerArray
+    records: Records
+
+    @classmethod
+    def of(cls, records: Records) -> "_Drawn":
+        places = records.every(sample_stride(records))
+        drawn = records.taken(places)
+        if isinstance(places, slice):
+            places = np.arange(*places.indices(len(records)))
+        return cls(places, drawn)
+
+    @property
+    def second_moments(self) -> tuple[FloatArray, float]:
+        """The mean of x x', shape (q, q), and of the squared target."""
+        matrix, target = self.records.arrays
+        weights = self.records.weights if len(self.records.weights) else np.ones(len(target))
+        rows = self.records.correction.design.estimated_rows(matrix)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = weights.sum()
+            return np.asarray((rows * weights[:, None]).T @ rows / total), float(weights @ target**2 / total)
+
+    def with_far(self, records: Records, far: IntegerArray) -> tuple[FloatArray, ...]:
+        """Return the arrays of `ScoreSample`: of these records and of all that are far, each taken once."""
+        near = self.records.taken(np.flatnonzero(np.isin(self.places, far, assume_unique=True, invert=True)))
+        others = records.taken(far)
+        of_near, of_far = (one.weights if len(one.weights) else np.ones(len(one)) for one in (near, others))
+        mass, rest = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
+        chances = np.concatenate([of_near * (rest / mass if mass > 0 else 0.0), of_far])
+        rows, target, own = (np.concatenate(pair) for pair in zip(_columns(near), _columns(others), strict=True))
+        return rows, target, _as_chances(chances), own
+
+
+def _arrays(records: Records) -> tuple[FloatArray, ...]:
+    """Return the arrays of `ScoreSample`, of all of some records."""
+    rows, target, own = _columns(records)
+    return rows, target, _as_chances(records.weights if len(records.weights) else np.ones(len(records))), own
+
+
+def _columns(records: Records) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return design rows, targets and noise variances of the records' own, if they have any."""
+    design = records.correction.design
+    matrix, target = records.arrays
+    rows = np.ascontiguousarray(design.estimated_rows(matrix))
+    own = np.zeros((0, 0))
+    if records.scales is not None:
+        own = np.zeros(rows.shape)
+        own[:, design.linear_parameters] = records.scales[:, design.linear_columns] ** 2
+    return rows, target, own
+
+
+def _as_chances(weights: FloatArray) -> FloatArray:
+    found = weights if weights.sum() > 0 else np.ones(len(weights))
+    return np.asarray(found / found.sum())
+
+
+def _knows(sample: FloatArray, of_all: FloatArray) -> bool:
+    """Whether mean squares in all directions are about the same in a sample as in all records."""
+    root = inverse_root(of_all)
+    root = root[:, root.any(axis=0)]
+    sizes = np.linalg.eigvalsh(root.T @ sample @ root)
+    return bool(np.all((sizes > 1 / _KNOWN) & (sizes < _KNOWN)))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What tells the records that are far from the rest, from their leverages under a root."""
+
+    root: FloatArray
+    square: float  # The mean square of the target, or 0 where it does not count.
+    within: float  # No record at a distance up to this is far.
+    share: float  # No more than this share of the rows of a chunk, and a few, are named.
+
+    def __call__(
+        self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray
+    ) -> tuple[IntegerArray, FloatArray, int]:
+        """Return the far ones of some rows, by their places among them, their distances, and the number of the rows."""
+        distances = self.distances(records, rows, target, leverage)
+        places = np.flatnonzero(distances > self.within)
+        found, named = distances[places], self.most(len(distances))
+        if len(places) > named:
+            kept = np.sort(np.argsort(-found, kind="stable")[:named])
+            places, found = places[kept], found[kept]
+        return places, found, len(distances)
+
+    def distances(self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray) -> FloatArray:
+        """Return how far some rows are from the rest, with the target where its mean square is not 0.
+
+        Noise of their own counts by its variance: a design rests on the noisiest records, wherever their values lie.
+        """
+        design, found = records.correction.design, leverage
+        if records.scales is not None:
+            units = np.einsum("ij,ij->i", self.root, self.root)[design.linear_parameters]
+            found = found + records.scales[rows][:, design.linear_columns] ** 2 @ units
+        return found if self.square == 0 else found + target**2 / self.square
+
+    def most(self, count: int) -> int:
+        """Return how many of so many rows are named."""
+        return min(count, math.ceil(self.share * count) + 8)
+
+
+def _search(corrected: CorrectedLoss, drawn: Records, metric: FloatArray, square: float, count: int) -> _Search:
+    """Return what tells the far ones of so many records, by second moments of rows and target and a sample of them."""
+    root = inverse_root(metric)
+    search = _Search(root, square if corrected.surrogate_parts.is_residual else 0.0, 0.0, _NAMED * _MOST_FAR / count)
+    matrix, target = drawn.arrays
+    distances = search.distances(drawn, slice(None), target, leverages(drawn.correction.design, matrix, root))
+    return replace(search, within=float(np.quantile(distances, 1 - _FAR)))
+
+
+def _farthest(records: Records, search: _Search, found: Found | None = None) -> IntegerArray:
+    """Return the records beyond a distance, or the farthest of them, in order.
+
+    Parameters
+    ----------
+    records : Records
+        All of them.
+    search : _Search
+        What tells them.
+    found : list of list, optional
+        What it has told in a pass over all records; without, there is one.
+    """
+    parts = looked_at_leverages(records, search.root, search) if found is None else found
+    chunks = list(itertools.chain.from_iterable(parts))
+    distances, within = np.concatenate([sizes for _, sizes, _ in chunks]), search.within
+    if len(distances) > _MOST_FAR:
+        within = float(np.partition(distances, -_MOST_FAR)[-_MOST_FAR])
+    if any(len(sizes) == search.most(count) and sizes.min() > within for _, sizes, count in chunks):
+        # A chunk may have more of the farthest than it has named.
+        parts = looked_at_leverages(records, search.root, replace(search, share=1.0))
+        chunks = list(itertools.chain.from_iterable(parts))
+        distances = np.concatenate([sizes for _, sizes, _ in chunks])
+    starts = np.cumsum([0, *(count for *_, count in chunks)])
+    places = np.concatenate([start + own for (own, *_), start in zip(chunks, starts[:-1], strict=True)])
+    return np.sort(places[np.argsort(-distances, kind="stable")[:_MOST_FAR]])

@@ -1,0 +1,115 @@
+"""How much of the curvature at a minimum is the surrogate's own, and not the loss's.
+
+A loss levels out where it has parted the records: where a category has one label, no parameter is too long for it. A
+surrogate is close to it there, and still has waves, each with a minimum whose place says nothing. Its curvature is as
+sharp as any other's, and a bound on the bias that divides by it is small. So the curvature itself is compared.
+"""
+
+import math
+
+import numpy as np
+from scipy.linalg import eigh
+
+from symdebias._arrays import FloatArray
+from symdebias.correction import Correction
+from symdebias.solvers.metric import definite
+from symdebias.solvers.scores import ReleasedRecords
+from symdebias.transforms.surrogate import Scores
+
+# Released scores for which the distribution of true ones is worked out; between them it is read off by lines.
+_RELEASED = 300
+# The share of noise in the second moment of a released direction up to which its records tell of it.
+_MOST_NOISE = 0.3
+# Half the width of the cell of a score that stands alone.
+_CELL = 1e-3
+
+
+def own_curvature(
+    known: ReleasedRecords, correction: Correction, theta: FloatArray, hessian: FloatArray
+) -> tuple[float, float, FloatArray]:
+    """Return the largest share of the curvature in any direction that the surrogate has and the loss has not.
+
+    With d(u) what the curvature of the surrogate has more than that of the loss at a true score u, D = E[d(u) x x'] and
+    H the Hessian, it is the largest a'D a/a'H a. The mean is over the records that scores are estimated from: d(u) is
+    its mean given the released score, and x x' is that of the released row less the noise. Where noise is most of a
+    released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
+
+    Parameters
+    ----------
+    known : ReleasedRecords
+        What is known of true scores, not on a sphere.
+    correction : Correction
+        The surrogate, resolved.
+    theta : array of shape (q,), float64
+        The parameters.
+    hessian : array of shape (q, q), float64
+        H, with its penalty, positive definite.
+
+    Returns
+    -------
+    share : float
+        The share; 0 where all directions are left out.
+    error : float
+        Its standard error.
+    direction : array of shape (q,), float64
+        a.
+
+    Raises
+    ------
+    LinAlgError
+        H is not positive definite.
+    """
+    scores, sample = known.scores(theta), known.sample_of()
+    released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
+    grid = _grid(released)
+    given = _given_released(scores, grid, known.score_variance(theta) + known.target_noise)
+    excess = np.zeros(len(released))
+    for multiplier, one in zip(known.parts.multipliers(sample.target), _excess(known, correction, scores), strict=True):
+        excess += multiplier * np.interp(released, grid, given @ one)
+    weights = sample.chances * excess
+    own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
+    of_noise, turned = eigh(known.noise, definite(known.metric))
+    turned = turned[:, of_noise <= _MOST_NOISE]
+    if not turned.size:
+        return 0.0, 0.0, np.zeros(len(theta))
+    shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
+    direction = np.asarray(turned @ directions[:, -1])
+    each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
+    spread = sample.chances * (each - sample.chances @ each)
+    return float(shares[-1]), math.sqrt(float(spread @ spread)), direction
+
+
+def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:
+    """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores."""
+    assert correction.surrogates is not None
+    values = scores.values
+    between = (values[1:] + values[:-1]) / 2
+    # One score, as where theta is an intercept, has a cell as well.
+    ends = (between[0], between[-1]) if len(between) else (values[0] - _CELL, values[0] + _CELL)
+    edges = np.concatenate([[2 * values[0] - ends[0]], between, [2 * values[-1] - ends[1]]])
+    edges.sort()
+    # A loss may bend in single points, so that slopes are what is differenced.
+    return [
+        np.diff(surrogate.slope(edges) - part.numbers.slope(edges)) / np.diff(edges)
+        for part, surrogate in zip(known.parts.replaced, correction.surrogates.surrogates, strict=True)
+    ]
+
+
+def _grid(released: FloatArray) -> FloatArray:
+    """Return values that are dense where many released scores are, and reach as far as they do."""
+    middle = float(np.mean(released))
+    core = float(np.sqrt(np.mean((released - middle) ** 2))) or 1.0
+    low, high = (math.asinh((end - middle) / core) for end in (float(released.min()), float(released.max())))
+    return np.asarray(middle + core * np.sinh(np.linspace(low, high, _RELEASED)))
+
+
+def _given_released(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
+    """Return the probabilities of true scores given released ones under normal noise, shape (released, scores)."""
+    if noise > 0:
+        powers = -0.5 * (released[:, None] - scores.values) ** 2 / noise
+        powers += np.log(np.maximum(scores.chances, 1e-300))
+        found = np.exp(powers - powers.max(axis=1, keepdims=True))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+    found = np.zeros((len(released), len(scores.values)))
+    found[np.arange(len(released)), np.abs(released[:, None] - scores.values).argmin(axis=1)] = 1.0
+    return found

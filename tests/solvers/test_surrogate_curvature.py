@@ -1,0 +1,72 @@
+"""The curvature at a minimum is the loss's, and not that of the surrogate's waves where the loss has levelled out."""
+
+import numpy as np
+import pytest
+
+import symdebias as sd
+from symdebias.solvers.scores import known_scores
+from symdebias.solvers.surrogate_curvature import own_curvature
+
+pytestmark = pytest.mark.newest
+
+
+def parted(loss, slope, seed, *, unit=1.0, count=100_000):
+    """Return records of a category of one in a hundred, whose labels are all but one where the slope is large."""
+    rng = np.random.default_rng(seed)
+    own, usual = (rng.random(count) < 0.01) * 1.0, rng.normal(size=count)
+    y = np.where(rng.random(count) < 1 / (1 + np.exp(-usual - slope * own + 0.5)), 1.0, -1.0)
+    noise = sd.GaussianMechanism.from_covariance(np.diag([0.25, (0.04 * unit) ** 2]))
+    release = sd.Release({("usual", "own"): noise}, fit_intercept=True)
+    noised = release.privatize(np.column_stack([usual, unit * own]), y, random_state=seed)
+    return sd.debias(getattr(sd.losses, loss)(), release), noised.X, noised.y
+
+
+@pytest.mark.parametrize(
+    ("loss", "slope", "seed", "unit"),
+    [
+        ("logistic", -5.0, 1, 1.0),
+        ("probit", -16.0, 0, 1.0),
+        ("probit", -16.0, 0, 1e-4),
+        ("squared_hinge", -16.0, 3, 1.0),
+        ("squared_hinge", -16.0, 3, 1e-4),
+    ],
+)
+def test_a_category_with_one_label_is_refused(loss, slope, seed, unit):
+    """Waves have minima at -78, -26 and -11 there, in all certainty, where the loss is level from -5 on."""
+    corrected, X, y = parted(loss, slope, seed, unit=unit)
+    with pytest.raises(sd.exceptions.DivergenceError, match=r"% of the curvature in own is the surrogate's own"):
+        sd.m_estimate(corrected, X, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "most"), [("logistic", 0.02), ("probit", 0.02), ("squared_hinge", 0.1), ("hinge", 0.5)]
+)
+def test_the_curvature_of_a_fit_that_stands_is_the_loss_s(loss, most):
+    corrected, X, y = parted(loss, -1.0, 1)
+    fit = sd.m_estimate(corrected, X, y)
+    records = fit.corrected.records(X, y)
+    hessian = records.derivatives()(fit.theta).hessian
+    share, error, _ = own_curvature(known_scores(fit.corrected, records), records.correction, fit.theta, hessian)
+    assert abs(share) < most
+    assert 0 <= error < 0.05
+
+
+def test_the_curvature_of_a_level_loss_is_the_surrogate_s():
+    """All records have one score and one label there: what the Hessian has more than the log loss is its share."""
+    corrected, X, y = parted("logistic", -5.0, 3)
+    resolved = corrected.resolve(radius=3.0, score_variance=0.3, n=len(y))
+    records = resolved.records(X, np.full(len(y), -1.0))
+    known, derivatives = known_scores(resolved, records), records.derivatives()
+    of_the_surrogate = []
+    for intercept in np.linspace(-9, -2, 25):
+        theta = np.array([0.0, 0.0, intercept])
+        size = float(derivatives(theta).hessian[2, 2])
+        loss = np.exp(intercept) / (1 + np.exp(intercept)) ** 2
+        # Whatever else there is, the direction of the intercept is asked for.
+        whole = np.diag([1e9, 1e9, abs(size)])
+        share, _, direction = own_curvature(known, records.correction, theta, whole)
+        if size > loss:
+            assert np.argmax(np.abs(direction)) == 2
+            np.testing.assert_allclose(share, (size - loss) / size, atol=1e-4)
+            of_the_surrogate.append(share)
+    assert max(of_the_surrogate) > 0.5
