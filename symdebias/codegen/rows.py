@@ -17,7 +17,7 @@ from symdebias.codegen.kernels import FASTMATH, prelude
 from symdebias.codegen.program import BLOCK
 from symdebias.codegen.score.hessian import MOMENTS, STRIDE
 
-# Of so many columns or fewer leverages are computed by NumPy; so many numbers at a time, which stay in the cache and are
+# Of up to so many columns leverages are computed by NumPy: so many numbers at a time, which stay in the cache and are
 # enough work for a call.
 FEW_COLUMNS, _NUMBERS = 4, 2**14
 # Columns of a row that are put into a tile at a time; the rest one by one.
@@ -87,7 +87,7 @@ def add_leverages(tile, count, rows, root, found, turned):
 """
 
 
-_CALLED = f"""
+_CALLED = """
         if out.shape[0] > 0:
             add_leverages(tile, count, rows, root, out[start:start + count], scaled)
         if square.shape[0] == 0:
@@ -229,10 +229,12 @@ def plain_leverages(X: FloatArray, root: FloatArray) -> FloatArray:
     """
     found = np.empty(len(X))
     step, ones = max(1, _NUMBERS // len(root)), np.ones(len(root))
-    for start in range(0, len(X), step):
-        turned = X[start : start + step] @ root
-        np.square(turned, out=turned)
-        np.matmul(turned, ones, out=found[start : start + step])
+    # What overflows is told by who asks.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(X), step):
+            turned = X[start : start + step] @ root
+            np.square(turned, out=turned)
+            np.matmul(turned, ones, out=found[start : start + step])
     return found
 
 

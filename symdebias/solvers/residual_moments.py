@@ -66,7 +66,7 @@ def moments_told(known: ReleasedRecords, design: ColumnDesign, theta: FloatArray
         return None
     some = max(1, int(np.count_nonzero(gains <= _DEAREST)))
     waves, gains = waves[:some], gains[:some]
-    part, shared = known.part_of(), known.noise @ theta
+    part, shared = known.sample_of(), known.noise @ theta
     chances = part.chances
     values, slopes = _functions(part.rows @ theta - part.target - middle, waves)
     dear = np.concatenate([[1.0], gains, gains])
@@ -90,7 +90,7 @@ def _is_normal(known: ReleasedRecords, design: ColumnDesign) -> bool:
     target = known.parts.target_noise
     if target is not None and not (isinstance(target, AdditiveNoise) and target.is_gaussian):
         return False
-    if design.categorical or design.spherical or known.zonal is not None or known.part_of().own_variances is not None:
+    if design.categorical or design.spherical or known.zonal is not None or known.sample_of().own_variances is not None:
         return False
     return all(
         one.noise is None or (isinstance(one.noise, AdditiveNoise) and one.noise.is_gaussian) for one in design.linear

@@ -5,6 +5,7 @@ import pytest
 from instances import records
 
 import symdebias as sd
+from symdebias.codegen import rows
 from symdebias.solvers import moments
 from symdebias.solvers.health import Examination, least_curvature
 from symdebias.solvers.metric import inverse_root
@@ -34,7 +35,7 @@ def test_compiled_passes_say_what_numpy_says(monkeypatch, release, weighted):
     chosen = []
     for least in (2**40, 1):
         monkeypatch.setattr(moments, "_COMPILED_FROM", least)
-        monkeypatch.setattr(moments, "_FEW_COLUMNS", 0)
+        monkeypatch.setattr(rows, "FEW_COLUMNS", 0)
         checked = corrected.records(X, y, sample_weight=weights if weighted else None)
         found = moments_of_records(checked, checked.correction.noise_covariance())
         metric = released_moments(checked)
@@ -51,7 +52,7 @@ def test_compiled_passes_say_what_numpy_says(monkeypatch, release, weighted):
 def test_leverages_of_few_columns_compile_nothing(monkeypatch, columns, compiled):
     """The pass for many records is worth its compilation where rows are long."""
     asked = []
-    monkeypatch.setattr(moments, "leverages_of_rows", lambda rows, root: asked.append(len(rows)) or np.zeros(len(rows)))
+    monkeypatch.setattr(rows, "compiled", lambda **options: lambda *given: asked.append(options["with_leverages"]))
     release = sd.Release({f"x{j}": sd.GaussianMechanism.from_scale(0.5) for j in range(columns)})
     design = sd.debias(sd.losses.least_squares(), release).at(columns).design
     moments.leverages(design, np.ones((10, columns)), np.eye(columns), compiled=True)
