@@ -32,8 +32,8 @@ def fieller_variance(t: float, slope: float, bend: float) -> float:
 
     Examples
     --------
-    >>> fieller_variance(2.0, 0.1, 0.04), fieller_variance(2.0, -0.1, 0.01)
-    (1.36, 1.0)
+    >>> fieller_variance(2.0, 0.5, 0.25), fieller_variance(2.0, -0.25, 0.0625)
+    (3.0, 1.0)
     """
     return max(1.0, 1 + slope * t + bend * t * t, bend * t * t)
 
@@ -55,8 +55,8 @@ def fieller_end(excess: Callable[[float, float], float], begin: float, slope: fl
     --------
     >>> def passes(size, root):
     ...     return 2.0 - size
-    >>> round(fieller_end(passes, 2.0, 0.3, 0.04), 3), fieller_end(passes, 2.0, 0.0, 0.25)
-    (3.022, inf)
+    >>> round(fieller_end(passes, 2.0, 0.3, 0.04), 3), fieller_end(passes, 2.0, 0.0, 0.3)
+    (3.01, inf)
     """
 
     def at(t: float) -> float:
