@@ -44,6 +44,8 @@ class Rows:
         As given.
     by_row : bool
         As given.
+    ends : tuple of two arrays of shape (p,), or None
+        The means and the least values of the columns, where they have been looked at.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Rows:
         by_row: bool = False,
     ) -> None:
         self.shape, self._read, self._pick, self.by_row = shape, read, pick, by_row
+        self.ends: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
     def of_array(cls, array: np.ndarray[Any, Any]) -> "Rows":

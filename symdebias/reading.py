@@ -73,10 +73,14 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
     if y is not None and not isinstance(y, Rows):
         target = Rows.of_array(np.asarray(y)) if is_long(y) else real_array(y, "y", check_finite=False)
     step = at_once(columns) if y is None else at_once(columns, target)
+    sums, lows = np.zeros(correction.columns), np.full(correction.columns, np.inf)
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
         with counted_from(start):
-            correction.checked_records(columns[rows], None if y is None else target[rows])
+            block, _ = correction.checked_records(columns[rows], None if y is None else target[rows])
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums += block.sum(axis=0)
+        np.minimum(lows, block.min(axis=0), out=lows)
     if correction.collected is None and y is not None:
 
         def checked_columns(part: FloatArray) -> FloatArray:
@@ -86,9 +90,12 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
             return correction.checked_target(part, len(part))
 
         matrix = Rows.made_of(columns, checked_columns)
+        matrix.ends = sums / count, lows
         return matrix, Rows.made_of(target, checked_targets) if isinstance(target, Rows) else checked_targets(target)
 
     def checked(rows: Any) -> tuple[FloatArray, FloatArray]:
         return correction.checked_records(columns[rows], None if y is None else target[rows], check_finite=False)
 
-    return paired(count, checked, has_any_row=columns.has_any_row and has_any_row(target))
+    matrix, targets = paired(count, checked, has_any_row=columns.has_any_row and has_any_row(target))
+    matrix.ends = sums / count, lows
+    return matrix, targets

@@ -589,7 +589,9 @@ def labels_off(target: FloatArray, labels: tuple[float, float], variance: float)
 
 
 def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:
-    """Return the means and the minima of all columns, in one pass."""
+    """Return the means and the minima of all columns, in one pass where they have not been looked at."""
+    if isinstance(matrix, Rows) and matrix.ends is not None:
+        return matrix.ends
     parts = over_blocks(matrix, lambda block: (block.sum(axis=0), block.min(axis=0)))
     return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
 

@@ -134,7 +134,7 @@ def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
     covariance : array of shape (p, p), float64
         Of the additive noise.
     """
-    return _debiased(records.correction.design, covariance, records.summed_over_parts(_sums_of))
+    return _debiased(records.correction.design, covariance, _seen(records, records.summed_over_parts(_sums_of)))
 
 
 def moments_and_leverages(
@@ -160,7 +160,7 @@ def moments_and_leverages(
     """
     sums, found = zip(*records.over_parts(functools.partial(_sums_and_look, root=root, look=look)), strict=True)
     whole = tuple(functools.reduce(operator.add, parts) for parts in zip(*sums, strict=True))
-    return _debiased(records.correction.design, covariance, whole), list(found)
+    return _debiased(records.correction.design, covariance, _seen(records, whole)), list(found)
 
 
 def looked_at_leverages(records: Records, root: FloatArray, look: Look) -> list[list[Any]]:
@@ -184,8 +184,26 @@ def _looked(part: Records, *, root: FloatArray, look: Look) -> list[Any]:
     return over_chunks(len(part), looked)
 
 
+@dataclass(frozen=True)
+class _Corner:
+    """The largest absolute entries of estimated design rows, and the largest weight: sums of such are theirs."""
+
+    entries: FloatArray  # Of shape (q,).
+    weight: float
+
+    def __add__(self, other: "_Corner") -> "_Corner":
+        return _Corner(np.maximum(self.entries, other.entries), max(self.weight, other.weight))
+
+
+def _seen(records: Records, sums: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the sums of `_sums` of those with a corner, which is kept."""
+    *moments, corner = sums
+    records.seen["corner"] = records.matrix, records.correction.release, corner
+    return tuple(moments)
+
+
 def _sums_of(part: Records) -> tuple[Any, ...]:
-    """Return the sums of `_sums` without multipliers; the corner of the records is kept as well, see `_corner`."""
+    """Return the sums of `_sums` without multipliers, and the corner of the records."""
     return _sums_and_look(part)[0]
 
 
@@ -203,9 +221,7 @@ def _sums_and_look(
             found.append(look(part, rows, released, plain_leverages(estimated, root)))
 
     sums = _sums(part.correction.design, part.matrix, part.target, part.weights, (), (), seeing)
-    if corners:
-        part.seen["corner"] = part.matrix, part.correction.release, np.max(corners, axis=0)
-    return sums, found
+    return (*sums, _Corner(np.max(corners, axis=0), _largest_weight(part))), found
 
 
 def _compiled_sums(part: Records, root: FloatArray | None, look: Look | None) -> tuple[tuple[Any, ...], list[Any]]:
@@ -221,18 +237,19 @@ def _compiled_sums(part: Records, root: FloatArray | None, look: Look | None) ->
         square = float((released if own is None else own * released) @ released)
         return product, mean, cross, square, None if look is None else look(part, rows, released, leverage)
 
-    products, means, crosses, squares, found = zip(*_compiled(part, weights, added, root), strict=True)
+    of_chunks, corner = _compiled(part, weights, added, root)
+    products, means, crosses, squares, found = zip(*of_chunks, strict=True)
     total = part.total
     return (
         np.sum(products, axis=0)[None], np.sum(means, axis=0)[None], np.array([total]), np.sum(crosses, axis=0),
-        sum(squares), total, float(weights @ weights) if len(weights) else total,
+        sum(squares), total, float(weights @ weights) if len(weights) else total, corner,
     ), list(found)  # fmt: skip
 
 
 def _compiled(
     part: Records, weights: FloatArray, work: Callable[..., Any], root: FloatArray | None = None
-) -> list[Any]:
-    """Return what a function says of what `moments_of_rows` gives of each chunk; the corner is kept, see `_corner`."""
+) -> tuple[list[Any], _Corner]:
+    """Return what a function says of what `moments_of_rows` gives of each chunk, and the corner."""
     design, matrix, target = part.correction.design, part.matrix, part.target
 
     def passed(rows: slice) -> tuple[Any, FloatArray]:
@@ -243,8 +260,7 @@ def _compiled(
         return work(rows, block, released, *sums, leverage), largest
 
     found, corners = zip(*over_chunks(len(matrix), passed), strict=True)
-    part.seen["corner"] = matrix, part.correction.release, np.max(corners, axis=0)
-    return list(found)
+    return list(found), _Corner(np.max(corners, axis=0), _largest_weight(part))
 
 
 def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
@@ -330,23 +346,23 @@ def most_leverage(records: Records, root: FloatArray) -> float:
     """
 
     def passed() -> tuple[FloatArray, float]:
-        corners, weights = zip(*records.over_parts(_corner), strict=True)
-        return np.max(corners, axis=0), float(max(weights))
+        of_matrix, release, corner = records.seen.get("corner", (None, None, None))
+        if of_matrix is not records.matrix or release != records.correction.release:
+            corner = functools.reduce(operator.add, records.over_parts(_corner))
+        return corner.entries, corner.weight
 
     corner, weight = records.remembered("corner", passed)
     return float(weight) * float(corner @ np.abs(root @ root.T) @ corner)
 
 
-def _corner(part: Records) -> tuple[FloatArray, float]:
-    """Return the largest absolute entries of estimated design rows, and the largest weight."""
+def _corner(part: Records) -> _Corner:
     design, matrix = part.correction.design, part.matrix
-    weight = float(part.weights.max()) if len(part.weights) else 1.0
-    of_matrix, release, corner = part.seen.get("corner", (None, None, None))
-    if of_matrix is matrix and release == part.correction.release:
-        return corner, weight
-
     corners = over_chunks(len(matrix), lambda rows: _largest(design.estimated_rows(matrix[rows])))
-    return np.asarray(np.max(corners, axis=0)), weight
+    return _Corner(np.max(corners, axis=0), _largest_weight(part))
+
+
+def _largest_weight(part: Records) -> float:
+    return float(part.weights.max()) if len(part.weights) else 1.0
 
 
 def _largest(rows: FloatArray) -> FloatArray:
@@ -376,7 +392,9 @@ def _products(part: Records) -> tuple[FloatArray]:
     """Return the sum of the products of estimated design rows."""
     design, matrix = part.correction.design, part.matrix
     if pays_to_compile(len(part), part.columns):
-        return (np.sum(_compiled(part, np.zeros(0), lambda rows, block, released, product, *others: product), axis=0),)
+        found, corner = _compiled(part, np.zeros(0), lambda rows, block, released, product, *others: product)
+        part.seen["corner"] = matrix, part.correction.release, corner
+        return (np.sum(found, axis=0),)
 
     def products(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])

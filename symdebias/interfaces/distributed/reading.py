@@ -113,6 +113,8 @@ class Checked:
         The sum of the weights without the offset.
     largest : float
         The largest k o.
+    sums, lows : array of shape (p,), float64
+        The sums and the least values of the columns.
     """
 
     width: int
@@ -121,6 +123,8 @@ class Checked:
     squares: float
     given: float
     largest: float
+    sums: FloatArray
+    lows: FloatArray
 
     @classmethod
     def of(
@@ -142,9 +146,10 @@ class Checked:
         records = corrected.records(X, y, sample_weight=weights, noise_scale=scales)
         if clusters is not None:
             cluster_labels(clusters, rows=len(records))
+        matrix, _ = records.arrays
         return cls(
             records.correction.features, len(records), records.total, records.total**2 / records.effective,
-            records.total if given is None else given, largest,
+            records.total if given is None else given, largest, matrix.sum(axis=0), matrix.min(axis=0),
         )  # fmt: skip
 
 

@@ -177,7 +177,11 @@ class PartedRecords(Records):
             np.array([one.count for one in told]), total, squares,
             sample_weight is not None or (term is not None and term.weighs),
         )  # fmt: skip
-        return cls.there(places, has_scales=noise_scale is not None)
+        found = cls.there(places, has_scales=noise_scale is not None)
+        if isinstance(found.matrix, Rows):
+            means = np.sum([one.sums for one in told], axis=0) / len(places)
+            found.matrix.ends = means, np.min([one.lows for one in told], axis=0)
+        return found
 
     @classmethod
     def there(cls, places: Places, *, has_scales: bool, **more: Any) -> Self:
