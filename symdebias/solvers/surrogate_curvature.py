@@ -13,6 +13,7 @@ from scipy.linalg import eigh
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.solvers.metric import definite
+from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import Scores
 
@@ -20,6 +21,8 @@ from symdebias.transforms.surrogate import Scores
 _RELEASED = 300
 # The share of noise in the second moment of a released direction up to which its records tell of it.
 _MOST_NOISE = 0.3
+# How many of its standard errors a share is to be above what is allowed.
+ERRORS_OF_SHARE = 2.0
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
 
@@ -27,10 +30,11 @@ _CELL = 1e-3
 def own_curvature(
     known: ReleasedRecords, correction: Correction, theta: FloatArray, hessian: FloatArray
 ) -> tuple[float, float, FloatArray]:
-    """Return the largest share of the curvature in any direction that the surrogate has and the loss has not.
+    """Return the share of the curvature in some direction that the surrogate has for certain and the loss has not.
 
     With d(u) what the curvature of the surrogate has more than that of the loss at a true score u, D = E[d(u) x x'] and
-    H the Hessian, it is the largest a'D a/a'H a. The mean is over the records that scores are estimated from: d(u) is
+    H the Hessian, it is a'D a/a'H a of the eigenvector a, of D beside H, for which it is the largest when
+    `ERRORS_OF_SHARE` of its standard errors are taken off. The mean is over the records that scores are estimated from: d(u) is
     its mean given the released score, and x x' is that of the released row less the noise. Where noise is most of a
     released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
 
@@ -64,7 +68,9 @@ def own_curvature(
     grid = _grid(released)
     given = _given_released(scores, grid, known.score_variance(theta) + known.target_noise)
     excess = np.zeros(len(released))
-    for multiplier, one in zip(known.parts.multipliers(sample.target), _excess(known, correction, scores), strict=True):
+    for part, one in zip(known.parts.replaced, _excess(known, correction, scores), strict=True):
+        # Released labels are not the true ones, and go together with columns less than these do.
+        multiplier = estimated_multiplier(correction, part.multiplier, sample.target)
         excess += multiplier * np.interp(released, grid, given @ one)
     weights = sample.chances * excess
     own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
@@ -73,10 +79,17 @@ def own_curvature(
     if not turned.size:
         return 0.0, 0.0, np.zeros(len(theta))
     shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
-    direction = np.asarray(turned @ directions[:, -1])
-    each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
-    spread = sample.chances * (each - sample.chances @ each)
-    return float(shares[-1]), math.sqrt(float(spread @ spread)), direction
+    found = (float(shares[-1]), 0.0, np.asarray(turned @ directions[:, -1]))
+    # Far records may make a share as large as they are few, and hide what others say of another direction.
+    clearest = -math.inf
+    for share, turn in zip(shares, directions.T, strict=True):
+        direction = np.asarray(turned @ turn)
+        each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
+        spread = sample.chances * (each - sample.chances @ each)
+        error = math.sqrt(float(spread @ spread))
+        if share - ERRORS_OF_SHARE * error > clearest:
+            clearest, found = share - ERRORS_OF_SHARE * error, (float(share), error, direction)
+    return found
 
 
 def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:

@@ -70,3 +70,24 @@ def test_the_curvature_of_a_level_loss_is_the_surrogate_s():
             np.testing.assert_allclose(share, (size - loss) / size, atol=1e-4)
             of_the_surrogate.append(share)
     assert max(of_the_surrogate) > 0.5
+
+
+def test_labels_that_were_noised_change_the_share_by_their_error_alone():
+    """Of the hinge loss where a category has one label: two unequal parts make it, one of which goes with the label."""
+    rng = np.random.default_rng(0)
+    own, usual = (rng.random(50_000) < 0.05) * 1.0, rng.normal(size=50_000)
+    y = np.where(rng.random(50_000) < 1 / (1 + np.exp(-usual + 8 * own)), 1.0, -1.0)
+    noise = sd.GaussianMechanism.from_covariance(np.diag([0.25, 0.0016]))
+    found, theta, design = [], np.array([0.5, -3.0, 0.0]), None
+    for target in (None, sd.RandomizedResponse(1.0)):
+        release = sd.Release({("usual", "own"): noise}, target, fit_intercept=True)
+        noised = release.privatize(np.column_stack([usual, own]), y, random_state=1)
+        corrected = sd.debias(sd.losses.hinge(), release)
+        # One surrogate and one Hessian for both, so that what labels tell is all that differs.
+        design = corrected.resolve(radius=4.0, score_variance=0.1, n=len(y)).design if design is None else design
+        records = corrected.with_design(design).records(noised.X, noised.y)
+        known = known_scores(corrected, records)
+        found.append(own_curvature(known, records.correction, theta, known.positive_gram()))
+    (plain, _, _), (share, error, _) = found
+    assert plain > 0.2
+    assert abs(share - plain) < 4 * error
