@@ -15,7 +15,7 @@ from symdebias.correction import Correction
 from symdebias.solvers.metric import definite
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
-from symdebias.transforms.surrogate import Scores
+from symdebias.transforms.surrogate import Part, Scores, Surrogate
 
 # Released scores for which the distribution of true ones is worked out; between them it is read off by lines.
 _RELEASED = 300
@@ -23,6 +23,8 @@ _RELEASED = 300
 _MOST_NOISE = 0.3
 # How many of its standard errors a share is to be above what is allowed.
 ERRORS_OF_SHARE = 2.0
+# A slope that changes by more than this share of its changes on an interval that was halved so often jumps.
+_HALVINGS, _JUMP = 40, 1e-3
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
 
@@ -34,9 +36,9 @@ def own_curvature(
 
     With d(u) what the curvature of the surrogate has more than that of the loss at a true score u, D = E[d(u) x x'] and
     H the Hessian, it is a'D a/a'H a of the eigenvector a, of D beside H, for which it is the largest when
-    `ERRORS_OF_SHARE` of its standard errors are taken off. The mean is over the records that scores are estimated from: d(u) is
-    its mean given the released score, and x x' is that of the released row less the noise. Where noise is most of a
-    released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
+    `ERRORS_OF_SHARE` of its standard errors are taken off. The mean is over the records that scores are estimated from:
+    d(u) is its mean given the released score, and x x' is that of the released row less the noise. Where noise is most
+    of a released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
 
     Parameters
     ----------
@@ -93,7 +95,10 @@ def own_curvature(
 
 
 def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:
-    """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores."""
+    """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores.
+
+    That of a loss with kinks is taken over no less than half a wave.
+    """
     assert correction.surrogates is not None
     values = scores.values
     between = (values[1:] + values[:-1]) / 2
@@ -101,11 +106,36 @@ def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> l
     ends = (between[0], between[-1]) if len(between) else (values[0] - _CELL, values[0] + _CELL)
     edges = np.concatenate([[2 * values[0] - ends[0]], between, [2 * values[-1] - ends[1]]])
     edges.sort()
-    # A loss may bend in single points, so that slopes are what is differenced.
-    return [
-        np.diff(surrogate.slope(edges) - part.numbers.slope(edges)) / np.diff(edges)
-        for part, surrogate in zip(known.parts.replaced, correction.surrogates.surrogates, strict=True)
-    ]
+    middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    found = []
+    for part, surrogate in zip(known.parts.replaced, correction.surrogates.surrogates, strict=True):
+        # Slopes are what is differenced: a loss may have kinks. A surrogate of it bends beside them as well, as far off
+        # as its waves are long, and that is no curvature of its own.
+        bends = np.diff(part.numbers.slope(edges)) / widths
+        if _has_kink(part.numbers, float(edges[0]), float(edges[-1])):
+            halves = np.maximum(widths, _half_wave(surrogate)) / 2
+            bends = (part.numbers.slope(middles + halves) - part.numbers.slope(middles - halves)) / (2 * halves)
+        found.append(np.diff(surrogate.slope(edges)) / widths - bends)
+    return found
+
+
+def _has_kink(part: Part, low: float, high: float) -> bool:
+    """Whether the slope of a part jumps between two scores: it changes by as much on an interval without length."""
+    change = first = abs(float(np.diff(part.slope(np.array([low, high])))[0]))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        halves = np.abs(np.diff(part.slope(np.array([low, middle, high]))))
+        low, high = (low, middle) if halves[0] > halves[1] else (middle, high)
+        change = float(halves.max())
+        first = max(first, change)
+    return change > _JUMP * first
+
+
+def _half_wave(surrogate: Surrogate) -> float:
+    """Return half the period of a surrogate's waves, in the mean over what they add to its curvature; 0 without any."""
+    waves = surrogate.frequency * np.arange(1.0, len(surrogate.cosines) + 1)
+    sizes = waves**2 * np.hypot(surrogate.cosines, surrogate.sines)
+    return math.pi * float(sizes.sum() / (sizes @ waves)) if sizes.any() else 0.0
 
 
 def _grid(released: FloatArray) -> FloatArray:

@@ -39,7 +39,7 @@ def test_a_category_with_one_label_is_refused(loss, slope, seed, unit):
 
 
 @pytest.mark.parametrize(
-    ("loss", "most"), [("logistic", 0.02), ("probit", 0.02), ("squared_hinge", 0.1), ("hinge", 0.5)]
+    ("loss", "most"), [("logistic", 0.02), ("probit", 0.02), ("squared_hinge", 0.1), ("hinge", 0.25)]
 )
 def test_the_curvature_of_a_fit_that_stands_is_the_loss_s(loss, most):
     corrected, X, y = parted(loss, -1.0, 1)
@@ -89,5 +89,19 @@ def test_labels_that_were_noised_change_the_share_by_their_error_alone():
         known = known_scores(corrected, records)
         found.append(own_curvature(known, records.correction, theta, known.positive_gram()))
     (plain, _, _), (share, error, _) = found
-    assert plain > 0.2
+    assert plain > 0.1
     assert abs(share - plain) < 4 * error
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_a_hinge_loss_that_a_slow_surrogate_rounds_off_is_fitted(seed):
+    """Slow waves bend far beside the kinks, and half of the curvature where scores are many is not the loss's there."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 3))
+    y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [1.0, -0.7, 0.4] + 0.5)), 1.0, -1.0)
+    release = sd.Release(
+        {("a", "b", "c"): sd.GaussianMechanism.from_scale(0.3)}, sd.RandomizedResponse(1.5), fit_intercept=True
+    )
+    noised = release.privatize(X, y, random_state=seed)
+    fit = sd.m_estimate(sd.debias(sd.losses.hinge(), release), noised.X, noised.y)
+    np.testing.assert_allclose(fit.theta, [1.0, -0.7, 0.4, -0.5], atol=5 * fit.standard_errors.max())
