@@ -25,6 +25,8 @@ _MOST_NOISE = 0.3
 ERRORS_OF_SHARE = 2.0
 # A slope that changes by more than this share of its changes on an interval that was halved so often jumps.
 _HALVINGS, _JUMP = 40, 1e-3
+# Parts of half a wave that the curvature beside a kink is taken over.
+_SHARES_OF_WAVE = 0.25, 0.5, 1.0
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
 
@@ -97,7 +99,7 @@ def own_curvature(
 def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:
     """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores.
 
-    That of a loss with kinks is taken over no less than half a wave.
+    That of a loss with kinks is the largest over the cell and up to half a wave: at a kink a surrogate bends the more.
     """
     assert correction.surrogates is not None
     values = scores.values
@@ -113,8 +115,10 @@ def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> l
         # as its waves are long, and that is no curvature of its own.
         bends = np.diff(part.numbers.slope(edges)) / widths
         if _has_kink(part.numbers, float(edges[0]), float(edges[-1])):
-            halves = np.maximum(widths, _half_wave(surrogate)) / 2
-            bends = (part.numbers.slope(middles + halves) - part.numbers.slope(middles - halves)) / (2 * halves)
+            for share in _SHARES_OF_WAVE:
+                halves = np.maximum(widths, share * _half_wave(surrogate)) / 2
+                wider = (part.numbers.slope(middles + halves) - part.numbers.slope(middles - halves)) / (2 * halves)
+                bends = np.where(np.abs(wider) > np.abs(bends), wider, bends)
         found.append(np.diff(surrogate.slope(edges)) / widths - bends)
     return found
 
