@@ -18,6 +18,8 @@ from symdebias._domains import OPEN_UNIT
 from symdebias._fieller import fieller_end, fieller_variance
 from symdebias.exceptions import InferenceError
 
+# Variances of restrictions that are this share of what their terms would make are rounding alone.
+_NO_SPREAD = 1e-13
 # Bounds on biases whose signs are tried one by one; with more of them the largest is bounded from above.
 _MOST_SIGNS = 12
 # A Hessian whose condition number is beyond this does not say where its root is.
@@ -307,7 +309,7 @@ def wald_test(
     ValueError
         The shapes do not fit, or the rows of R are linearly dependent.
     InferenceError
-        More restrictions than the covariance has degrees of freedom.
+        More restrictions than the covariance has degrees of freedom, or a combination of them has no variance.
 
     Notes
     -----
@@ -346,6 +348,13 @@ def wald_test(
         )
     distance = rows @ theta - wanted
     spread = rows @ covariance @ rows.T
+    sizes = np.abs(rows) @ np.sqrt(np.diag(covariance))
+    sizes[sizes == 0] = 1.0
+    if np.linalg.eigvalsh(spread / np.multiply.outer(sizes, sizes))[0] <= _NO_SPREAD:
+        raise InferenceError(
+            "a combination of the restrictions has no variance, and cannot be tested: a parameter is held, or all "
+            "classes of softmax take part, whose parameters sum to 0. Leave it out."
+        )
     statistic = float(distance @ np.linalg.solve(spread, distance))
     most = 0.0
     if bias is not None and np.any(bias > 0):

@@ -3,19 +3,25 @@
 import math
 
 import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
+from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
 from symdebias.noise import AdditiveNoise, ChannelNoise
 
+# Scores at which it is seen whether a loss at the target -1 has no lower bound.
+_FURTHER, _FARTHEST = 40, 80
 # Of targets that are read from files, so many are looked at; and standard errors below 0 that no noise explains.
 _HEAD, _FAR = 10_000, 8.0
 
 
 def refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
     """Refuse negative targets of a loss of counts, or of another one whose mean is positive at every score.
+
+    A loss that has a least value at a negative target all the same, as least squares about exp(u), takes it.
 
     Parameters
     ----------
@@ -45,10 +51,22 @@ def refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None
         error = float(known.std()) / math.sqrt(len(known)) if far else math.inf
         wrong = "their mean is negative by more than the noise explains" if known.mean() < -_FAR * error else ""
     mean = meaning_of(loss).number if wrong else None
-    if mean is not None and mean.is_positive:
+    if mean is not None and mean.is_positive and _falls_without_end(loss):
         name = f"the {loss.name} loss" if loss.name else f"the loss {loss.expression}"
         raise ValueError(
             f"{name} is of targets from 0 on, whose mean {mean} is positive at every score; {wrong}. Recode labels to "
             "0 and 1, pass counts as they were counted, or take a loss of such targets: logistic() for labels -1 and "
             "+1, least_squares() for numbers of either sign."
         )
+
+
+def _falls_without_end(loss: Loss) -> bool:
+    """Whether a loss of one score goes on falling, at a negative target, as the score grows or falls."""
+    at_target = loss.expression.xreplace({loss.target: sp.Integer(-1)})
+    for sign in (-1, 1):
+        near, far = (
+            at_target.xreplace({loss.scores[0]: sp.Integer(sign * at)}).evalf() for at in (_FURTHER, _FARTHEST)
+        )
+        if (far - near).is_real and far - near < -1:
+            return True
+    return False

@@ -22,7 +22,7 @@ from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite, inverse_root, units_of
 from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
-from symdebias.solvers.surrogate_curvature import own_curvature
+from symdebias.solvers.surrogate_curvature import ERRORS_OF_SHARE, own_curvature
 from symdebias.transforms.surrogate import affordable_frequency
 
 # The fewest of the tested records that may carry the gradient.
@@ -40,9 +40,8 @@ _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
 # are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
 _WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
-# The share of the curvature in a direction that may be the surrogate's own, how many of its standard errors it is above
-# that where a fit is refused, and how many parameters are named.
-_MOST_OF_ITS_OWN, _ERRORS_OF_SHARE, _NAMED = 0.5, 2.0, 4
+# The share of the curvature in a direction that may be the surrogate's own, and how many parameters are named.
+_MOST_OF_ITS_OWN, _NAMED = 0.5, 4
 # By how much what a part of m records says of a surrogate is to stay clear of a limit, for all records to be spared;
 # and a share of 3/m lies beyond all that it has in at most one of twenty draws.
 _CLEARLY, _MISSED = 1.5, 3.0
@@ -365,7 +364,7 @@ def _own_curvature(correction: Correction, known: ReleasedRecords, theta: FloatA
         share, error, direction = own_curvature(known, correction, theta, hessian)
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
-    if share - _ERRORS_OF_SHARE * error <= _MOST_OF_ITS_OWN:
+    if share - ERRORS_OF_SHARE * error <= _MOST_OF_ITS_OWN:
         return []
     sizes = np.abs(direction) / units_of(known.metric)
     names = correction.design.parameters

@@ -114,7 +114,7 @@ def quadratic_pilot(
     multipliers = [
         None
         if parts.is_residual or part.multiplier == sp.Integer(1)
-        else _multiplier(correction, part.multiplier, records.arrays[1])
+        else estimated_multiplier(correction, part.multiplier, records.arrays[1])
         for part in parts.parts
     ]
     bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]
@@ -188,7 +188,23 @@ def _normal_rule() -> tuple[FloatArray, FloatArray]:
     return nodes, weights / weights.sum()
 
 
-def _multiplier(correction: Correction, expression: sp.Expr, target: FloatArray) -> FloatArray:
+def estimated_multiplier(correction: Correction, expression: sp.Expr, target: FloatArray) -> FloatArray:
+    """Return unbiased estimates, from released targets, of what true targets multiply a part of a loss with.
+
+    Parameters
+    ----------
+    correction : Correction
+        That of the loss.
+    expression : sympy.Expr
+        The multiplier, as of `SurrogatePart`.
+    target : array of shape (n,), float64
+        Released targets.
+
+    Returns
+    -------
+    array of shape (n,), float64
+        One for each record.
+    """
     parts = correction.surrogate_parts
     labelled = parts.labelled
     known: dict[sp.Symbol, Any] = {parts.target: target}

@@ -13,13 +13,20 @@ from scipy.linalg import eigh
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.solvers.metric import definite
+from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
-from symdebias.transforms.surrogate import Scores
+from symdebias.transforms.surrogate import Part, Scores, Surrogate
 
 # Released scores for which the distribution of true ones is worked out; between them it is read off by lines.
 _RELEASED = 300
 # The share of noise in the second moment of a released direction up to which its records tell of it.
 _MOST_NOISE = 0.3
+# How many of its standard errors a share is to be above what is allowed.
+ERRORS_OF_SHARE = 2.0
+# A slope that changes by more than this share of its changes on an interval that was halved so often jumps.
+_HALVINGS, _JUMP = 40, 1e-3
+# Parts of half a wave that the curvature beside a kink is taken over.
+_SHARES_OF_WAVE = 0.25, 0.5, 1.0
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
 
@@ -27,12 +34,13 @@ _CELL = 1e-3
 def own_curvature(
     known: ReleasedRecords, correction: Correction, theta: FloatArray, hessian: FloatArray
 ) -> tuple[float, float, FloatArray]:
-    """Return the largest share of the curvature in any direction that the surrogate has and the loss has not.
+    """Return the share of the curvature in some direction that the surrogate has for certain and the loss has not.
 
     With d(u) what the curvature of the surrogate has more than that of the loss at a true score u, D = E[d(u) x x'] and
-    H the Hessian, it is the largest a'D a/a'H a. The mean is over the records that scores are estimated from: d(u) is
-    its mean given the released score, and x x' is that of the released row less the noise. Where noise is most of a
-    released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
+    H the Hessian, it is a'D a/a'H a of the eigenvector a, of D beside H, for which it is the largest when
+    `ERRORS_OF_SHARE` of its standard errors are taken off. The mean is over the records that scores are estimated from:
+    d(u) is its mean given the released score, and x x' is that of the released row less the noise. Where noise is most
+    of a released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
 
     Parameters
     ----------
@@ -64,7 +72,9 @@ def own_curvature(
     grid = _grid(released)
     given = _given_released(scores, grid, known.score_variance(theta) + known.target_noise)
     excess = np.zeros(len(released))
-    for multiplier, one in zip(known.parts.multipliers(sample.target), _excess(known, correction, scores), strict=True):
+    for part, one in zip(known.parts.replaced, _excess(known, correction, scores), strict=True):
+        # Released labels are not the true ones, and go together with columns less than these do.
+        multiplier = estimated_multiplier(correction, part.multiplier, sample.target)
         excess += multiplier * np.interp(released, grid, given @ one)
     weights = sample.chances * excess
     own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
@@ -73,14 +83,24 @@ def own_curvature(
     if not turned.size:
         return 0.0, 0.0, np.zeros(len(theta))
     shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
-    direction = np.asarray(turned @ directions[:, -1])
-    each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
-    spread = sample.chances * (each - sample.chances @ each)
-    return float(shares[-1]), math.sqrt(float(spread @ spread)), direction
+    found = (float(shares[-1]), 0.0, np.asarray(turned @ directions[:, -1]))
+    # Far records may make a share as large as they are few, and hide what others say of another direction.
+    clearest = -math.inf
+    for share, turn in zip(shares, directions.T, strict=True):
+        direction = np.asarray(turned @ turn)
+        each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
+        spread = sample.chances * (each - sample.chances @ each)
+        error = math.sqrt(float(spread @ spread))
+        if share - ERRORS_OF_SHARE * error > clearest:
+            clearest, found = share - ERRORS_OF_SHARE * error, (float(share), error, direction)
+    return found
 
 
 def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:
-    """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores."""
+    """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores.
+
+    That of a loss with kinks is the largest over the cell and up to half a wave: at a kink a surrogate bends the more.
+    """
     assert correction.surrogates is not None
     values = scores.values
     between = (values[1:] + values[:-1]) / 2
@@ -88,11 +108,38 @@ def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> l
     ends = (between[0], between[-1]) if len(between) else (values[0] - _CELL, values[0] + _CELL)
     edges = np.concatenate([[2 * values[0] - ends[0]], between, [2 * values[-1] - ends[1]]])
     edges.sort()
-    # A loss may bend in single points, so that slopes are what is differenced.
-    return [
-        np.diff(surrogate.slope(edges) - part.numbers.slope(edges)) / np.diff(edges)
-        for part, surrogate in zip(known.parts.replaced, correction.surrogates.surrogates, strict=True)
-    ]
+    middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    found = []
+    for part, surrogate in zip(known.parts.replaced, correction.surrogates.surrogates, strict=True):
+        # Slopes are what is differenced: a loss may have kinks. A surrogate of it bends beside them as well, as far off
+        # as its waves are long, and that is no curvature of its own.
+        bends = np.diff(part.numbers.slope(edges)) / widths
+        if _has_kink(part.numbers, float(edges[0]), float(edges[-1])):
+            for share in _SHARES_OF_WAVE:
+                halves = np.maximum(widths, share * _half_wave(surrogate)) / 2
+                wider = (part.numbers.slope(middles + halves) - part.numbers.slope(middles - halves)) / (2 * halves)
+                bends = np.where(np.abs(wider) > np.abs(bends), wider, bends)
+        found.append(np.diff(surrogate.slope(edges)) / widths - bends)
+    return found
+
+
+def _has_kink(part: Part, low: float, high: float) -> bool:
+    """Whether the slope of a part jumps between two scores: it changes by as much on an interval without length."""
+    change = first = abs(float(np.diff(part.slope(np.array([low, high])))[0]))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        halves = np.abs(np.diff(part.slope(np.array([low, middle, high]))))
+        low, high = (low, middle) if halves[0] > halves[1] else (middle, high)
+        change = float(halves.max())
+        first = max(first, change)
+    return change > _JUMP * first
+
+
+def _half_wave(surrogate: Surrogate) -> float:
+    """Return half the period of a surrogate's waves, in the mean over what they add to its curvature; 0 without any."""
+    waves = surrogate.frequency * np.arange(1.0, len(surrogate.cosines) + 1)
+    sizes = waves**2 * np.hypot(surrogate.cosines, surrogate.sines)
+    return math.pi * float(sizes.sum() / (sizes @ waves)) if sizes.any() else 0.0
 
 
 def _grid(released: FloatArray) -> FloatArray:

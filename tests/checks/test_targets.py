@@ -43,3 +43,17 @@ def test_targets_that_noise_made_negative_and_losses_of_any_number_are_taken():
     assert np.isfinite(sd.m_estimate(corrected, noised.X, noised.y).theta).all()
     plain = sd.debias(sd.losses.least_squares(), sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
     assert np.isfinite(sd.m_estimate(plain, X, SIGNS).theta).all()
+
+
+def test_least_squares_about_a_positive_mean_takes_what_errors_made_negative():
+    numbers = np.exp(0.5 * X[:, 0]) + np.random.default_rng(2).normal(size=len(X))
+    assert (numbers < 0).any()
+    about = sd.Loss((sp.exp(u) - y) ** 2, score=u, target=y)
+    fit = sd.m_estimate(sd.debias(about, sd.Release(noiseless=("a", "b"))), X, numbers)
+    assert abs(fit.theta[0] - 0.5) < 0.3
+
+
+@pytest.mark.parametrize("loss", [sd.losses.tweedie(1.01), sd.losses.tweedie(1.99)], ids=str)
+def test_a_loss_without_a_least_value_refuses_negative_targets(loss):
+    with pytest.raises(ValueError, match="is negative"):
+        sd.m_estimate(sd.debias(loss, sd.Release(noiseless=("a", "b"))), X, SIGNS)

@@ -39,7 +39,7 @@ def test_a_category_with_one_label_is_refused(loss, slope, seed, unit):
 
 
 @pytest.mark.parametrize(
-    ("loss", "most"), [("logistic", 0.02), ("probit", 0.02), ("squared_hinge", 0.1), ("hinge", 0.5)]
+    ("loss", "most"), [("logistic", 0.02), ("probit", 0.02), ("squared_hinge", 0.1), ("hinge", 0.1)]
 )
 def test_the_curvature_of_a_fit_that_stands_is_the_loss_s(loss, most):
     corrected, X, y = parted(loss, -1.0, 1)
@@ -47,7 +47,8 @@ def test_the_curvature_of_a_fit_that_stands_is_the_loss_s(loss, most):
     records = fit.corrected.records(X, y)
     hessian = records.derivatives()(fit.theta).hessian
     share, error, _ = own_curvature(known_scores(fit.corrected, records), records.correction, fit.theta, hessian)
-    assert abs(share) < most
+    # Of a loss with kinks more is taken for its own curvature than it has.
+    assert (share if loss == "hinge" else abs(share)) < most
     assert 0 <= error < 0.05
 
 
@@ -70,3 +71,37 @@ def test_the_curvature_of_a_level_loss_is_the_surrogate_s():
             np.testing.assert_allclose(share, (size - loss) / size, atol=1e-4)
             of_the_surrogate.append(share)
     assert max(of_the_surrogate) > 0.5
+
+
+def test_labels_that_were_noised_change_the_share_by_their_error_alone():
+    """Of the hinge loss where a category has one label: two unequal parts make it, one of which goes with the label."""
+    rng = np.random.default_rng(0)
+    own, usual = (rng.random(50_000) < 0.05) * 1.0, rng.normal(size=50_000)
+    y = np.where(rng.random(50_000) < 1 / (1 + np.exp(-usual + 8 * own)), 1.0, -1.0)
+    noise = sd.GaussianMechanism.from_covariance(np.diag([0.25, 0.0016]))
+    found, theta, design = [], np.array([0.5, -3.0, 0.0]), None
+    for target in (None, sd.RandomizedResponse(1.0)):
+        release = sd.Release({("usual", "own"): noise}, target, fit_intercept=True)
+        noised = release.privatize(np.column_stack([usual, own]), y, random_state=1)
+        corrected = sd.debias(sd.losses.hinge(), release)
+        # One surrogate and one Hessian for both, so that what labels tell is all that differs.
+        design = corrected.resolve(radius=4.0, score_variance=0.1, n=len(y)).design if design is None else design
+        records = corrected.with_design(design).records(noised.X, noised.y)
+        known = known_scores(corrected, records)
+        found.append(own_curvature(known, records.correction, theta, known.positive_gram()))
+    (plain, _, _), (share, error, _) = found
+    assert abs(share - plain) < 4 * error
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_a_hinge_loss_that_a_slow_surrogate_rounds_off_is_fitted(seed):
+    """Slow waves bend far beside the kinks, and half of the curvature where scores are many is not the loss's there."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 3))
+    y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [1.0, -0.7, 0.4] + 0.5)), 1.0, -1.0)
+    release = sd.Release(
+        {("a", "b", "c"): sd.GaussianMechanism.from_scale(0.3)}, sd.RandomizedResponse(1.5), fit_intercept=True
+    )
+    noised = release.privatize(X, y, random_state=seed)
+    fit = sd.m_estimate(sd.debias(sd.losses.hinge(), release), noised.X, noised.y)
+    np.testing.assert_allclose(fit.theta, [1.0, -0.7, 0.4, -0.5], atol=5 * fit.standard_errors.max())
