@@ -116,8 +116,8 @@ def _shared_out(work: Callable[[slice], Any], parts: Sequence[slice], threads: i
                 other.result()
 
     try:
-        for _ in range(threads - 1):
-            others.append(_pool(threads - 1, os.getpid()).submit(_as_here(run), slice(0)))
+        # One after the other: those that were submitted before an interruption are known.
+        others.extend(_pool(threads - 1, os.getpid()).submit(_as_here(run), slice(0)) for _ in range(threads - 1))
         run()
         wait()
     except BaseException as error:  # this thread was interrupted between its parts, or while it waited

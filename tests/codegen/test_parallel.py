@@ -131,7 +131,9 @@ def test_an_interruption_while_this_thread_waits_is_raised_when_nobody_works_any
             go_on.wait(30)
             written.append(part)
 
-    monkeypatch.setattr(parallel, "_pool", lambda threads, process: type("Pool", (), {"submit": staticmethod(Interrupted)}))
+    monkeypatch.setattr(
+        parallel, "_pool", lambda threads, process: type("Pool", (), {"submit": staticmethod(Interrupted)})
+    )
     try:
         with pytest.raises(KeyboardInterrupt):
             over_chunks(2, work)
