@@ -118,8 +118,8 @@ def from_iterator(
     blocks : callable
         Without arguments; returns an iterator of blocks, each of as many records as it likes: pairs (X, y) of arrays
         of shapes (m, p) and (m,), or X alone; or tables of pandas, polars or pyarrow (record batches too), or pairs of
-        a table and a target. It is called once for each pass over the records (ten or so for a fit), and yields the
-        same each time.
+        a table and a target. It is called once for each pass over the records (six or so for a fit of few steps), and
+        yields the same each time; one block may be written over the last one.
     release : Release, optional
         For tables: the release with the names of its columns. Its columns are taken in its order, and its categories
         and labels may be text.
