@@ -118,8 +118,8 @@ def from_iterator(
     blocks : callable
         Without arguments; returns an iterator of blocks, each of as many records as it likes: pairs (X, y) of arrays
         of shapes (m, p) and (m,), or X alone; or tables of pandas, polars or pyarrow (record batches too), or pairs of
-        a table and a target. It is called once for each pass over the records (ten or so for a fit), and yields the
-        same each time.
+        a table and a target. It is called once for each pass over the records (six or so for a fit of few steps), and
+        yields the same each time; one block may be written over the last one.
     release : Release, optional
         For tables: the release with the names of its columns. Its columns are taken in its order, and its categories
         and labels may be text.
@@ -221,14 +221,19 @@ class _Stream:
         self._lock = threading.Lock()
         self._kept: deque[tuple[int, FloatArray, FloatArray]] = deque()
         self._open: Iterator[Any] = iter(())
-        self._position, self._count = 0, 0
+        self._position, self._count, self._is_reused = 0, 0, False
 
     def measured(self) -> tuple[int, int, bool]:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
         width, has_target = None, False
+        last: deque[FloatArray] = deque(maxlen=4)
         for place, block in enumerate(self._yielded()):
             with counted_from(self._count, f"block {place}"):
                 X, y = self._form.pair(block)
+            # Two buffers may take turns.
+            arrays = [X] if y is None else [X, y]
+            self._is_reused |= any(np.may_share_memory(one, other) for one in arrays for other in last)
+            last.extend(arrays)
             if width is None:
                 width, has_target = X.shape[1], y is not None
             if X.shape[1] != width or (y is not None) != has_target:
@@ -258,19 +263,15 @@ class _Stream:
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()
                 self._open, self._position = self._yielded(), 0
-            while self._position < rows.stop:
-                block = next(self._open, None)
-                if block is None:
-                    raise ValueError(
-                        f"blocks yielded {self._position:,} records, and {self._count:,} before. Yield the same "
-                        "records in every pass."
-                    )
-                with counted_from(self._position):
-                    X, y = self._form.pair(block)
-                self._kept.append((self._position, X, np.zeros(0) if y is None else y))
-                self._position += len(X)
-                while len(self._kept) > 1 and self._kept[1][0] < rows.start - behind:
-                    self._kept.popleft()
+            try:
+                while self._position < rows.stop:
+                    self._keep_next()
+                    while len(self._kept) > 1 and self._kept[1][0] < rows.start - behind:
+                        self._kept.popleft()
+            except BaseException:
+                # A block may be lost, as where a user interrupts: what is read next is read from the beginning.
+                self._kept.clear()
+                raise
             parts = []
             for begin, X, y in self._kept:
                 if begin < rows.stop and begin + len(X) > rows.start:
@@ -279,6 +280,22 @@ class _Stream:
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+    def _keep_next(self) -> None:
+        block = next(self._open, None)
+        if block is None:
+            raise ValueError(
+                f"blocks yielded {self._position:,} records, and {self._count:,} before. Yield the same records in "
+                "every pass."
+            )
+        with counted_from(self._position):
+            X, y = self._form.pair(block)
+        target = np.zeros(0) if y is None else y
+        if self._is_reused:
+            # The next block is written over this one.
+            X, target = X.copy(), target.copy()
+        self._kept.append((self._position, X, target))
+        self._position += len(X)
 
 
 def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:

@@ -437,3 +437,36 @@ def test_a_thread_that_is_late_does_not_begin_anew(monkeypatch):
     for start in (0, 2**18, 2**19, 2**19 - 2**17, 2**19 + 2**15):
         read[start : start + 2**15]
     assert len(begun) == 1
+
+
+def test_after_an_interruption_blocks_are_read_from_the_beginning():
+    passes, X, y = [], np.arange(40.0).reshape(-1, 2), np.arange(20.0)
+
+    def blocks():
+        passes.append(1)
+        for start in range(0, 20, 5):
+            if start == 10 and len(passes) == 2:
+                raise KeyboardInterrupt
+            yield X[start : start + 5], y[start : start + 5]
+
+    rows, target = sd.blocks.from_iterator(blocks)
+    with pytest.raises(KeyboardInterrupt):
+        rows[:20]
+    assert np.array_equal(rows[:20], X)
+    assert np.array_equal(target[3:20], y[3:])
+
+
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_blocks_may_be_written_over_one_another(buffers):
+    X, y = np.arange(40.0).reshape(-1, 2), np.arange(20.0)
+    own = [(np.empty((5, 2)), np.empty(5)) for _ in range(buffers)]
+
+    def blocks():
+        for place, start in enumerate(range(0, 20, 5)):
+            features, target = own[place % buffers]
+            features[:], target[:] = X[start : start + 5], y[start : start + 5]
+            yield features, target
+
+    rows, target = sd.blocks.from_iterator(blocks)
+    assert np.array_equal(rows[2:18], X[2:18])
+    assert np.array_equal(target[2:18], y[2:18])

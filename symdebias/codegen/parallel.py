@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -90,30 +90,39 @@ def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
 def _shared_out(work: Callable[[slice], Any], parts: Sequence[slice], threads: int) -> list[Any]:
     """Return what `work` says of each part, in order: this thread and others take one after the other.
 
-    Of several errors the one of the first part is raised, which does not depend on the number of threads.
+    Of several errors the one of the first part is raised, which does not depend on the number of threads. An
+    interruption comes before them, once nobody works any more; a second one is not held up.
     """
     found: list[Any] = [None] * len(parts)
     failed: dict[int, BaseException] = {}
+    others: list[Future[Any]] = []
     places = iter(range(len(parts)))
 
     def run(_: Any = None) -> None:
         _own.works, place = True, -1
         try:
-            for place in places:
-                if failed:
-                    return
+            # A part that was taken is done, whatever failed since: all those before the first that fails are.
+            while not failed and (place := next(places, -1)) >= 0:
                 found[place] = work(parts[place])
-        except BaseException as error:  # also an interruption: raised when nobody writes any more
-            failed[place] = error
+        except BaseException as error:
+            failed[place if isinstance(error, Exception) else -1] = error
         finally:
             _own.works = False
 
-    others = [_pool(threads - 1, os.getpid()).submit(_as_here(run), slice(0)) for _ in range(threads - 1)]
-    run()
-    for other in others:
-        # One that has not begun yet is not waited for.
-        if not other.cancel():
-            other.result()
+    def wait() -> None:
+        for other in others:
+            # One that has not begun yet is not waited for.
+            if not other.cancel():
+                other.result()
+
+    try:
+        # One after the other: those that were submitted before an interruption are known.
+        others.extend(_pool(threads - 1, os.getpid()).submit(_as_here(run), slice(0)) for _ in range(threads - 1))
+        run()
+        wait()
+    except BaseException as error:  # this thread was interrupted between its parts, or while it waited
+        failed[-1] = error
+        wait()
     if failed:
         # Nothing that is left refers to the error, which refers to the records.
         first = failed.pop(min(failed))

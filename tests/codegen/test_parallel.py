@@ -91,6 +91,60 @@ def test_of_several_errors_that_of_the_first_part_is_raised():
             over_chunks(6, work)
 
 
+def test_an_interruption_comes_before_errors():
+    """Who handles the error of a part, as of a row that is refused, would lose the interruption."""
+    begun = threading.Barrier(2)
+
+    def work(part):
+        begun.wait(30)
+        raise KeyboardInterrupt if part.start else ValueError
+
+    with pytest.raises(KeyboardInterrupt):
+        over_chunks(2, work)
+
+
+def test_an_interruption_while_this_thread_waits_is_raised_when_nobody_works_any_more(monkeypatch):
+    pool, here = parallel.ThreadPoolExecutor(1), threading.get_ident()
+    begun, go_on, written = threading.Event(), threading.Event(), []
+
+    class Interrupted:
+        """Work of another thread: who waits for it is interrupted once."""
+
+        def __init__(self, work, part):
+            self.future, self.asked = pool.submit(work, part), False
+
+        def cancel(self):
+            return self.future.cancel()
+
+        def result(self):
+            if not self.asked:
+                self.asked = True
+                raise KeyboardInterrupt
+            go_on.set()
+            return self.future.result()
+
+    def work(part):
+        if threading.get_ident() == here:
+            begun.wait(30)
+        else:
+            begun.set()
+            go_on.wait(30)
+            written.append(part)
+
+    monkeypatch.setattr(
+        parallel, "_pool", lambda threads, process: type("Pool", (), {"submit": staticmethod(Interrupted)})
+    )
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            over_chunks(2, work)
+        assert len(written) == 1
+        # And what comes after goes on several threads again.
+        assert not parallel._own.works
+    finally:
+        go_on.set()
+        pool.shutdown()
+
+
 def test_nothing_refers_to_records_of_a_failed_pass():
     def fail():
         records = np.zeros(3)
