@@ -6,6 +6,7 @@ number of records of a call decides which one answers: what is called twice is t
 """
 
 import threading
+from collections import Counter
 
 import numpy as np
 
@@ -58,14 +59,12 @@ class Tiered:
     def _in_python(self, arguments):
         """Call the plain kernel on copies of what it writes into, so that a call that raises leaves nothing behind.
 
-        An array that is given twice, to be read and to be written, stays one, and so does one that is turned.
+        Arrays that share memory share it as copies: what is written to a tile is read from the same tile turned, whose
+        base is the tile, or the array that both are parts of.
         """
         if self._plain is None:
             self._plain = cache.plain_kernel(self._source)
-        written = [one for one in arguments if isinstance(one, np.ndarray) and one.flags.writeable]
-        given = {id(one) for one in written}
-        copies = {id(one): one.copy() for one in written if id(one.base) not in given}
-        copies |= {id(one): copies[id(one.base)].T for one in written if id(one.base) in given}
+        copies = copied([one for one in arguments if isinstance(one, np.ndarray) and one.flags.writeable])
         with np.errstate(all="ignore"):
             found = self._plain(*(copies.get(id(one), one) for one in arguments))
         for one in arguments:
@@ -75,6 +74,29 @@ class Tiered:
 
     def __getattr__(self, name):
         return getattr(self.compiled, name)
+
+
+def copied(arrays):
+    """Return copies of arrays by their identities; those that share an owner of their memory share one of a copy."""
+    owners = {id(one): owner(one) for one in arrays}
+    shared = Counter(id(of) for of in owners.values())
+    rooms = {id(of): of.ravel(order="K").copy() for of in owners.values() if shared[id(of)] > 1}
+    copies = {}
+    for one in arrays:
+        of = owners[id(one)]
+        if id(of) in rooms:
+            offset = one.ctypes.data - of.ctypes.data
+            copies[id(one)] = np.ndarray(one.shape, one.dtype, rooms[id(of)], offset, one.strides)
+        else:
+            copies[id(one)] = one.copy()
+    return copies
+
+
+def owner(array):
+    """Return the array that another is a part of, or a turn of."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 _kernels = {}
