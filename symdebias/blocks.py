@@ -31,8 +31,9 @@ from symdebias.release.stored import one_column, released_rows, save_blocks
 
 __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"]
 
-# Rows that a source which is read in order keeps behind itself for each thread, for those that are a little late.
-_BEHIND = WINDOW // 2
+# Rows that a source which is read in order keeps behind itself for each thread, for those that are a little late: no
+# more than so many numbers (128 MB), and a window in any case.
+_BEHIND, _MOST_BEHIND = WINDOW // 2, 2**24
 
 
 def from_parquet(
@@ -221,7 +222,7 @@ class _Stream:
         self._lock = threading.Lock()
         self._kept: deque[tuple[int, FloatArray, FloatArray]] = deque()
         self._open: Iterator[Any] = iter(())
-        self._position, self._count, self._is_reused = 0, 0, False
+        self._position, self._count, self._width, self._is_reused = 0, 0, 0, False
 
     def measured(self) -> tuple[int, int, bool]:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
@@ -244,6 +245,7 @@ class _Stream:
             self._count += len(X)
         if width is None:
             raise ValueError("blocks yielded nothing. Yield at least one block of records.")
+        self._width = width
         return self._count, width, has_target
 
     def _yielded(self) -> Iterator[Any]:
@@ -258,7 +260,8 @@ class _Stream:
 
     def read(self, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Return consecutive records."""
-        behind = _BEHIND * max(2, numba.get_num_threads())
+        room = _MOST_BEHIND // max(1, self._width)
+        behind = max(WINDOW, min(_BEHIND * numba.get_num_threads(), room))
         with self._lock:
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()

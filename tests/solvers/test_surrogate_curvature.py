@@ -5,7 +5,7 @@ import pytest
 
 import symdebias as sd
 from symdebias.solvers.scores import known_scores
-from symdebias.solvers.surrogate_curvature import own_curvature
+from symdebias.solvers.surrogate_curvature import most_own_curvature, own_curvature
 
 pytestmark = pytest.mark.newest
 
@@ -46,7 +46,9 @@ def test_the_curvature_of_a_fit_that_stands_is_the_loss_s(loss, most):
     fit = sd.m_estimate(corrected, X, y)
     records = fit.corrected.records(X, y)
     hessian = records.derivatives()(fit.theta).hessian
-    share, error, _ = own_curvature(known_scores(fit.corrected, records), records.correction, fit.theta, hessian)
+    of_fit = known_scores(fit.corrected, records), records.correction, fit.theta, hessian
+    share, error, _ = own_curvature(*of_fit)
+    assert share <= most_own_curvature(*of_fit)
     # Of a loss with kinks more is taken for its own curvature than it has.
     assert (share if loss == "hinge" else abs(share)) < most
     assert 0 <= error < 0.05
@@ -68,6 +70,7 @@ def test_the_curvature_of_a_level_loss_is_the_surrogate_s():
         share, _, direction = own_curvature(known, records.correction, theta, whole)
         if size > loss:
             assert np.argmax(np.abs(direction)) == 2
+            assert share <= most_own_curvature(known, records.correction, theta, whole)
             np.testing.assert_allclose(share, (size - loss) / size, atol=1e-4)
             of_the_surrogate.append(share)
     assert max(of_the_surrogate) > 0.5
