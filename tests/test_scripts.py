@@ -349,7 +349,7 @@ LONG = {
     "safeguards.py --records 2000 --draws 2": "Huber ",
     "longer_parameters.py --draws 1": "true labels",
     "random_designs.py --designs 6 --most-records 2000": "parameters: ",
-    "few_clusters.py --draws 5": "      40   4     0.7",
+    "few_clusters.py --draws 5": "      40 three     0.7",
     "growth.py --small --repeats 1": "m_estimate, exponential, from Parquet records",
     "label_randomizers.py --limit 1 --many 60": "60 labels, epsilon 8, all numbers",
     "many_machines.py --records 5000 --partitions 3 --tasks 20": "an empty task on a cluster",
