@@ -34,6 +34,8 @@ _LABELS = 1 << 15
 _LARGEST_WEIGHT = 1e100
 # Rows whose squares are added at a time.
 _SQUARED = 1 << 13
+# Rows that are laid side by side where columns are compared.
+_SIDE_BY_SIDE = 64
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -200,6 +202,30 @@ def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArr
     if check_finite:
         _check_finite(array, name)
     return array
+
+
+def column_ends(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the least and the largest values of the columns of an array.
+
+    Parameters
+    ----------
+    rows : array of shape (n, p), float64, C order
+        One row at least.
+    """
+    # Rows side by side: few columns alone are short loops.
+    whole = len(rows) - len(rows) % _SIDE_BY_SIDE
+    wide, rest = rows[:whole].reshape(-1, _SIDE_BY_SIDE * rows.shape[1]), rows[whole:]
+    lows, highs = (
+        np.concatenate([*([end(wide, axis=0).reshape(_SIDE_BY_SIDE, -1)] if whole else []), rest])
+        for end in (np.min, np.max)
+    )
+    return lows.min(axis=0), highs.max(axis=0)
+
+
+def sums_and_minima(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the sums and the least values of the columns of an array, as for `column_ends`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.ones(len(rows)) @ rows, column_ends(rows)[0]
 
 
 def require_squares(rows: Any, name: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, real_array
+from symdebias._arrays import FloatArray, real_array, sums_and_minima
 from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired
 from symdebias._table_rows import first_row, rows_of_table
 from symdebias.codegen.parallel import CHUNK
@@ -78,9 +78,9 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
         rows = slice(start, min(start + step, count))
         with counted_from(start):
             block, _ = correction.checked_records(columns[rows], None if y is None else target[rows])
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums += block.sum(axis=0)
-        np.minimum(lows, block.min(axis=0), out=lows)
+        own, least = sums_and_minima(block)
+        sums += own
+        np.minimum(lows, least, out=lows)
     if correction.collected is None and y is not None:
 
         def checked_columns(part: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from scipy import special
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, sums_and_minima
 from symdebias._domains import Interval
 from symdebias._rows import Rows, over_blocks
 from symdebias.checks.targets import refuse_negative
@@ -592,7 +592,7 @@ def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray
     """Return the means and the minima of all columns, in one pass where they have not been looked at."""
     if isinstance(matrix, Rows) and matrix.ends is not None:
         return matrix.ends
-    parts = over_blocks(matrix, lambda block: (block.sum(axis=0), block.min(axis=0)))
+    parts = over_blocks(matrix, sums_and_minima)
     return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, column_ends
 from symdebias._rows import Rows
 from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.codegen.rows import leverages_of_rows, moments_of_rows, plain_leverages
@@ -17,8 +17,6 @@ from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
 from symdebias.zonal import ZonalNoise
 
-# Rows that are laid side by side where columns are compared: few columns alone are short loops.
-_SIDE_BY_SIDE = 64
 # From so many numbers on passes over design rows are compiled: NumPy's take three times as long, but compile nothing.
 _COMPILED_FROM = 2**20
 
@@ -367,10 +365,8 @@ def _largest_weight(part: Records) -> float:
 
 def _largest(rows: FloatArray) -> FloatArray:
     """Return the largest absolute entries of each column."""
-    whole = len(rows) - len(rows) % _SIDE_BY_SIDE
-    wide = rows[:whole].reshape(-1, _SIDE_BY_SIDE * rows.shape[1])
-    ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
-    return np.asarray(np.abs(np.concatenate([*ends, rows[whole:]])).max(axis=0))
+    lows, highs = column_ends(rows)
+    return np.asarray(np.maximum(np.abs(lows), np.abs(highs)))
 
 
 def released_moments(records: Records) -> FloatArray:
