@@ -206,10 +206,6 @@ class Records:
         """Return the sums over the same parts of what a function says of each: a tuple of numbers and arrays."""
         return work(self)
 
-    def mean_square_target(self) -> float:
-        """Return the weighted mean square of the target."""
-        return float(self.summed_over_parts(_squared_target)[0]) / self.total
-
     @property
     def is_noised(self) -> bool:
         """Whether the release has noised anything."""
@@ -629,13 +625,3 @@ class Records:
         stride = stride_to(count, len(self))
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
         return self.taken(self.every(stride)) if is_read else self.thinned(stride)
-
-
-def _squared_target(part: Records) -> tuple[float]:
-    """Return the weighted sum of the squares of the target."""
-
-    def summed_up(rows: slice) -> float:
-        squares = part.target[rows] ** 2
-        return float(part.weights[rows] @ squares) if len(part.weights) else float(squares.sum())
-
-    return (float(sum(over_chunks(len(part), summed_up))),)

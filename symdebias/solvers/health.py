@@ -22,7 +22,7 @@ from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite, inverse_root, units_of
 from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
-from symdebias.solvers.surrogate_curvature import ERRORS_OF_SHARE, most_own_curvature, own_curvature
+from symdebias.solvers.surrogate_curvature import ERRORS_OF_SHARE, ExcessCurvature
 from symdebias.transforms.surrogate import affordable_frequency
 
 # The fewest of the tested records that may carry the gradient.
@@ -361,9 +361,10 @@ def _own_curvature(correction: Correction, known: ReleasedRecords, theta: FloatA
         # On a sphere scores are bounded, and a residual loss does not part records.
         return []
     try:
-        if most_own_curvature(known, correction, theta, hessian) <= _MOST_OF_ITS_OWN:
+        excess = ExcessCurvature.of(known, correction, theta)
+        if excess.most(hessian) <= _MOST_OF_ITS_OWN:
             return []
-        share, error, direction = own_curvature(known, correction, theta, hessian)
+        share, error, direction = excess.share(hessian)
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
     if share - ERRORS_OF_SHARE * error <= _MOST_OF_ITS_OWN:

@@ -37,10 +37,9 @@ from symdebias.solvers.metric import of_curvatures, positive, undecided, units_o
 from symdebias.solvers.moments import pays_to_compile, released_moments
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
-from symdebias.solvers.pilot import Pilot, pilot_of, pilot_stride
+from symdebias.solvers.pilot import Pilot, pilot_of, strides
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.score_sample import sample_stride
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
@@ -286,7 +285,7 @@ def estimated(
         journal.begin(described(corrected, checked, arguments))
         checked = replace(checked, journal=journal)
     part = (max(_THINNED, len(checked) // _LARGEST_PART),) if len(checked) >= _MANY else ()
-    checked.read_ahead(*part, sample_stride(checked), pilot_stride(checked), deciding_stride(checked))
+    checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):

@@ -22,6 +22,7 @@ from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.newton import newton
 from symdebias.solvers.regions import Near, Region
+from symdebias.solvers.score_sample import sample_stride
 from symdebias.solvers.scores import ReleasedRecords
 
 # The first reach in units of the score (of the residual), how much reaches grow, and how many rungs there may be.
@@ -60,9 +61,14 @@ class Pilot:
         }
 
 
-def pilot_stride(records: Records) -> int:
+def _stride(records: Records) -> int:
     """Return how far the records of the first ladder are from each other."""
     return stride_to(_FEW, len(records))
+
+
+def strides(records: Records) -> tuple[int, int]:
+    """Return how far the records are from each other that a pilot is made of, and those that scores are told by."""
+    return _stride(records), sample_stride(records)
 
 
 def pilot_of(
@@ -89,7 +95,7 @@ def pilot_of(
     climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
-    stride = pilot_stride(records)
+    stride = _stride(records)
     while True:
         part = records.thinned(stride)
         try:

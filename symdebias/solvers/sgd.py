@@ -36,9 +36,8 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.moments import released_moments
-from symdebias.solvers.pilot import pilot_of, pilot_stride
+from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.score_sample import sample_stride
 from symdebias.solvers.scores import ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, rule_told, step_size_told, step_sizes
@@ -312,7 +311,7 @@ def _trained(
         begin, step_size, factor = after.descent.theta.copy(), after.step_size, after.gain
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(own) // scores)
-    run.read_ahead(*(() if corrected.is_resolved else (sample_stride(run), pilot_stride(run))))
+    run.read_ahead(*(() if corrected.is_resolved else strides(run)))
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.
         metric = frame.metric(released_moments(run.tested))

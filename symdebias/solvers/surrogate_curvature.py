@@ -7,6 +7,8 @@ sharp as any other's, and a bound on the bias that divides by it is small. So th
 
 import functools
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
@@ -33,92 +35,112 @@ _SHARES_OF_WAVE = 0.25, 0.5, 1.0
 _CELL = 1e-3
 
 
-def own_curvature(
-    known: ReleasedRecords, correction: Correction, theta: FloatArray, hessian: FloatArray
-) -> tuple[float, float, FloatArray]:
-    """Return the share of the curvature in some direction that the surrogate has for certain and the loss has not.
+@dataclass(frozen=True)
+class ExcessCurvature:
+    """What the curvature of a surrogate has more than that of the loss, at true scores.
 
-    With d(u) what the curvature of the surrogate has more than that of the loss at a true score u, D = E[d(u) x x'] and
-    H the Hessian, it is a'D a/a'H a of the eigenvector a, of D beside H, for which it is the largest when
-    `ERRORS_OF_SHARE` of its standard errors are taken off. The mean is over the records that scores are estimated from:
-    d(u) is its mean given the released score, and x x' is that of the released row less the noise. Where noise is most
-    of a released row that says little, and directions with more of it than `_MOST_NOISE` are left out.
-
-    Parameters
+    Attributes
     ----------
     known : ReleasedRecords
         What is known of true scores, not on a sphere.
-    correction : Correction
-        The surrogate, resolved.
     theta : array of shape (q,), float64
         The parameters.
-    hessian : array of shape (q, q), float64
-        H, with its penalty, positive definite.
-
-    Returns
-    -------
-    share : float
-        The share; 0 where all directions are left out.
-    error : float
-        Its standard error.
-    direction : array of shape (q,), float64
-        a.
-
-    Raises
-    ------
-    LinAlgError
-        H is not positive definite.
+    multipliers : list of array of shape (m,), float64
+        What the parts of the loss are multiplied with in the records that scores are estimated from.
+    excess : list of array, float64
+        For each part how much more curvature its surrogate has, in the mean over cells of true scores.
     """
-    scores, sample = known.scores(theta), known.sample_of()
-    released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
-    grid = _grid(released)
-    given = _given_released(scores, grid, known.score_variance(theta) + known.target_noise)
-    excess = np.zeros(len(released))
-    for part, one in zip(known.parts.replaced, _excess(known, correction, scores), strict=True):
+
+    known: ReleasedRecords
+    theta: FloatArray
+    multipliers: list[FloatArray]
+    excess: list[FloatArray]
+
+    @classmethod
+    def of(cls, known: ReleasedRecords, correction: Correction, theta: FloatArray) -> "ExcessCurvature":
+        """Return that of a surrogate, resolved, at some parameters."""
         # Released labels are not the true ones, and go together with columns less than these do.
-        multiplier = estimated_multiplier(correction, part.multiplier, sample.target)
-        excess += multiplier * np.interp(released, grid, given @ one)
-    weights = sample.chances * excess
-    own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
-    of_noise, turned = eigh(known.noise, definite(known.metric))
-    turned = turned[:, of_noise <= _MOST_NOISE]
-    if not turned.size:
-        return 0.0, 0.0, np.zeros(len(theta))
-    shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
-    found = (float(shares[-1]), 0.0, np.asarray(turned @ directions[:, -1]))
-    # Far records may make a share as large as they are few, and hide what others say of another direction.
-    clearest = -math.inf
-    for share, turn in zip(shares, directions.T, strict=True):
-        direction = np.asarray(turned @ turn)
-        each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
-        spread = sample.chances * (each - sample.chances @ each)
-        error = math.sqrt(float(spread @ spread))
-        if share - ERRORS_OF_SHARE * error > clearest:
-            clearest, found = share - ERRORS_OF_SHARE * error, (float(share), error, direction)
-    return found
+        target = known.sample_of().target
+        multipliers = [estimated_multiplier(correction, part.multiplier, target) for part in known.parts.replaced]
+        return cls(known, theta, multipliers, _excess(known, correction, known.scores(theta)))
 
+    def most(self, hessian: FloatArray) -> float:
+        """Return a bound on the shares of `share`, for a small part of its time.
 
-def most_own_curvature(known: ReleasedRecords, correction: Correction, theta: FloatArray, hessian: FloatArray) -> float:
-    """Return a bound on the shares of `own_curvature`, for a tenth of its time.
+        With e the largest size of d(u) over all scores and S the second moments of released rows, a'D a is at most
+        e (a'S a + a'N a) <= 2 e a'S a with the noise N.
 
-    With e the largest size of d(u) over all scores and S the second moments of released rows, a'D a is at most
-    e (a'S a + a'N a) <= 2 e a'S a with the noise N.
+        Parameters
+        ----------
+        hessian : array of shape (q, q), float64
+            As for `share`.
 
-    Parameters
-    ----------
-    known, correction, theta, hessian
-        As for `own_curvature`.
+        Raises
+        ------
+        LinAlgError
+            H is not positive definite.
+        """
+        sizes = (float(np.abs(one).max() * np.abs(other).max()) for one, other in self._pairs)
+        return 2 * sum(sizes) * float(eigh(self.known.metric, hessian, eigvals_only=True)[-1])
 
-    Raises
-    ------
-    LinAlgError
-        H is not positive definite.
-    """
-    targets, largest = known.sample_of().target, 0.0
-    for part, one in zip(known.parts.replaced, _excess(known, correction, known.scores(theta)), strict=True):
-        multiplier = estimated_multiplier(correction, part.multiplier, targets)
-        largest += float(np.abs(multiplier).max()) * float(np.abs(one).max())
-    return 2 * largest * float(eigh(known.metric, hessian, eigvals_only=True)[-1])
+    def share(self, hessian: FloatArray) -> tuple[float, float, FloatArray]:
+        """Return the share of the curvature in some direction that the surrogate has for certain and the loss has not.
+
+        With d(u) the excess at a true score u, D = E[d(u) x x'] and H the Hessian, it is a'D a/a'H a of the eigenvector
+        a, of D beside H, for which it is the largest when `ERRORS_OF_SHARE` of its standard errors are taken off. The
+        mean is over the records that scores are estimated from: d(u) is its mean given the released score, and x x' is
+        that of the released row less the noise. Where noise is most of a released row that says little, and directions
+        with more of it than `_MOST_NOISE` are left out.
+
+        Parameters
+        ----------
+        hessian : array of shape (q, q), float64
+            H, with its penalty, positive definite.
+
+        Returns
+        -------
+        share : float
+            The share; 0 where all directions are left out.
+        error : float
+            Its standard error.
+        direction : array of shape (q,), float64
+            a.
+
+        Raises
+        ------
+        LinAlgError
+            H is not positive definite.
+        """
+        known, theta = self.known, self.theta
+        sample = known.sample_of()
+        released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
+        grid = _grid(released)
+        given = _given_released(known.scores(theta), grid, known.score_variance(theta) + known.target_noise)
+        excess = np.zeros(len(released))
+        for multiplier, one in self._pairs:
+            excess += multiplier * np.interp(released, grid, given @ one)
+        weights = sample.chances * excess
+        own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
+        of_noise, turned = eigh(known.noise, definite(known.metric))
+        turned = turned[:, of_noise <= _MOST_NOISE]
+        if not turned.size:
+            return 0.0, 0.0, np.zeros(len(theta))
+        shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
+        found = (float(shares[-1]), 0.0, np.asarray(turned @ directions[:, -1]))
+        # Far records may make a share as large as they are few, and hide what others say of another direction.
+        clearest = -math.inf
+        for share, turn in zip(shares, directions.T, strict=True):
+            direction = np.asarray(turned @ turn)
+            each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
+            spread = sample.chances * (each - sample.chances @ each)
+            error = math.sqrt(float(spread @ spread))
+            if share - ERRORS_OF_SHARE * error > clearest:
+                clearest, found = share - ERRORS_OF_SHARE * error, (float(share), error, direction)
+        return found
+
+    @property
+    def _pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        return zip(self.multipliers, self.excess, strict=True)
 
 
 def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:

@@ -5,7 +5,7 @@ import pytest
 
 import symdebias as sd
 from symdebias.solvers.scores import known_scores
-from symdebias.solvers.surrogate_curvature import most_own_curvature, own_curvature
+from symdebias.solvers.surrogate_curvature import ExcessCurvature
 
 pytestmark = pytest.mark.newest
 
@@ -46,9 +46,9 @@ def test_the_curvature_of_a_fit_that_stands_is_the_loss_s(loss, most):
     fit = sd.m_estimate(corrected, X, y)
     records = fit.corrected.records(X, y)
     hessian = records.derivatives()(fit.theta).hessian
-    of_fit = known_scores(fit.corrected, records), records.correction, fit.theta, hessian
-    share, error, _ = own_curvature(*of_fit)
-    assert share <= most_own_curvature(*of_fit)
+    excess = ExcessCurvature.of(known_scores(fit.corrected, records), records.correction, fit.theta)
+    share, error, _ = excess.share(hessian)
+    assert share <= excess.most(hessian)
     # Of a loss with kinks more is taken for its own curvature than it has.
     assert (share if loss == "hinge" else abs(share)) < most
     assert 0 <= error < 0.05
@@ -67,10 +67,11 @@ def test_the_curvature_of_a_level_loss_is_the_surrogate_s():
         loss = np.exp(intercept) / (1 + np.exp(intercept)) ** 2
         # Whatever else there is, the direction of the intercept is asked for.
         whole = np.diag([1e9, 1e9, abs(size)])
-        share, _, direction = own_curvature(known, records.correction, theta, whole)
+        excess = ExcessCurvature.of(known, records.correction, theta)
+        share, _, direction = excess.share(whole)
         if size > loss:
             assert np.argmax(np.abs(direction)) == 2
-            assert share <= most_own_curvature(known, records.correction, theta, whole)
+            assert share <= excess.most(whole)
             np.testing.assert_allclose(share, (size - loss) / size, atol=1e-4)
             of_the_surrogate.append(share)
     assert max(of_the_surrogate) > 0.5
@@ -91,7 +92,7 @@ def test_labels_that_were_noised_change_the_share_by_their_error_alone():
         design = corrected.resolve(radius=4.0, score_variance=0.1, n=len(y)).design if design is None else design
         records = corrected.with_design(design).records(noised.X, noised.y)
         known = known_scores(corrected, records)
-        found.append(own_curvature(known, records.correction, theta, known.positive_gram()))
+        found.append(ExcessCurvature.of(known, records.correction, theta).share(known.positive_gram()))
     (plain, _, _), (share, error, _) = found
     assert abs(share - plain) < 4 * error
 

@@ -24,8 +24,7 @@ from symdebias.solvers.health import examined, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.m_estimation import checked_options, estimated
 from symdebias.solvers.moments import released_moments
-from symdebias.solvers.pilot import pilot_of, pilot_stride
-from symdebias.solvers.score_sample import sample_stride
+from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.scores import known_scores
 from symdebias.solvers.sgd import sgd as sgd_in_memory
 from symdebias.solvers.step_sizes import StepSize
@@ -233,7 +232,7 @@ def sgd(
     frame = frame_of(run)
     penalty = frame.penalty(run, l2 * (run.gain or 1.0))
     begin = None if start is None else frame.start(run, start)
-    run.read_ahead(*(() if corrected.is_resolved else (sample_stride(run), pilot_stride(run))))
+    run.read_ahead(*(() if corrected.is_resolved else strides(run)))
     metric = frame.metric(released_moments(run.tested))
     is_plain = corrected.is_resolved and corrected.design is None
     known = None if is_plain else frame.known(known_scores(corrected, run))
