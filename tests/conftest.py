@@ -55,6 +55,12 @@ def patience():
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def kernels_of_the_file():
+    """A kernel answers every call of a file, and of what the file's tests share, in one form."""
+    tiers.begin_file()
+
+
 @pytest.fixture(autouse=True)
 def compile_at_once(request, monkeypatch):
     """Tests of the compilation itself compile: those below `tests/codegen`, and those that are marked."""

@@ -58,3 +58,14 @@ def test_a_kernel_that_raises_leaves_nothing_behind():
     with pytest.raises(ValueError, match="stopped"):
         in_python(kernel, whole[1:3], whole)
     assert not whole.any()
+
+
+def test_one_form_answers_a_whole_file(monkeypatch):
+    """They differ in the last bit: a fit that is made twice in one file would not be the same twice."""
+    monkeypatch.setattr(tiers, "MOST", 2)
+    tiered = tiers.Tiered(None, lambda: lambda theta, X: "compiled")
+    tiered._plain = lambda theta, X: "Python"
+    monkeypatch.setattr(tiers, "_kernels", {"key": tiered})
+    assert [tiered(np.zeros(1), np.zeros((2, 1))) for _ in range(3)] == ["Python"] * 3
+    tiers.begin_file()
+    assert tiered(np.zeros(1), np.zeros((2, 1))) == "compiled"

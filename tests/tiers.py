@@ -2,7 +2,8 @@
 
 Most tests ask a kernel for a few records, and a kernel takes a second or more to compile. Both forms are one text, and
 `tests/codegen` holds one against the other for every part that a kernel is made of. They differ in the last bit, so the
-number of records of a call decides which one answers: what is called twice is the same twice.
+number of records of a call decides which one answers, and a kernel that Python has read enough for is compiled from the
+next file of tests on: what is called twice in a file is the same twice.
 """
 
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 
 from symdebias.codegen import cache
 
-# Records of a call, and of all calls together: what Python reads in the time of a compilation.
+# Records of a call, and of all calls in the files before: what Python reads in the time of a compilation.
 RECORDS, MOST = 100, 20_000
 # Kernels that take theta, X and y first. Passes of descent compile: many records, and steps that add up last bits.
 NAMES = ("loss", "mean_loss", "mean_gradient", "mean_derivatives")
@@ -29,17 +30,20 @@ class Tiered:
     ----------
     read : int
         The number of records that Python has read so far.
+    is_read_enough : bool
+        Whether it has read so many in the files before that every call is compiled.
     """
 
     def __init__(self, source, compile_it):
         self.read = 0
+        self.is_read_enough = False
         self._source, self._compile_it = source, compile_it
         self._plain = self._compiled = None
         self._lock = threading.Lock()
 
     def __call__(self, *arguments):
         count = len(arguments[1])
-        if count <= RECORDS and self.read < MOST:
+        if count <= RECORDS and not self.is_read_enough:
             self.read += count
             try:
                 return self._in_python(arguments)
@@ -109,6 +113,12 @@ def kernel(key, source):
     if key not in _kernels:
         _kernels[key] = Tiered(source, lambda: COMPILE(key, source))
     return _kernels[key]
+
+
+def begin_file():
+    """Compile from here on what Python has read enough for."""
+    for one in _kernels.values():
+        one.is_read_enough = one.read >= MOST
 
 
 def install():
