@@ -13,7 +13,6 @@ from scipy import stats
 from scipy.special import gammainc
 
 import symdebias as sd
-from symdebias.codegen import draws
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.ranges import Ball, Numbers
 from symdebias.privacy import precise
@@ -126,6 +125,13 @@ def beside(mp, exponential):
     return [min(max(place + off, 1), 2**63 - 1) for off in (-1, 0, 1)]
 
 
+def many_words(words, by_kernel):
+    """A source of words, of which kernels draw as for many numbers."""
+    source = Words(*words)
+    object.__setattr__(source, "many", by_kernel)
+    return source
+
+
 @pytest.mark.parametrize("by_kernel", [False, True], ids=["NumPy", "kernel"])
 @pytest.mark.parametrize("scale", [1.0, 3.7, 1.37 * FINE, 1.1 * 2.0**33])
 def test_numbers_beside_the_edges_of_their_rounding(scale, by_kernel):
@@ -137,34 +143,26 @@ def test_numbers_beside_the_edges_of_their_rounding(scale, by_kernel):
     halves = [mp.mpf(int(size * scale)) + mp.mpf(0.5) for size in rng.exponential(size=20)]
     words = [word for half in halves for word in beside(mp, half / scale)]
     exact = [int(mp.nint(-scale * mp.log(following_ones(mp, word)))) for word in words]
-    found = np.empty(len(words), dtype=np.int64)
-    if by_kernel:
-        rounded._compiled_laplace(draws.compiled("laplace"), scale, found, Words(*words))
-    else:
-        found[:] = rounded._laplace(scale, len(words), Words(*words))
-    assert found.tolist() == exact
+    assert rounded.laplace(scale, (len(words),), many_words(words, by_kernel)).tolist() == exact
     # The first coordinate of a pair whose turn is a sixth of a circle: cos(pi/3) = 1/2, but for the last bits.
     turn = 2**63 // 3
     angle = mp.pi * mp.ldexp(mp.mpf(2 * ((turn << 192) + 2**192 - 1) + 1), -256)
     lengths = [word for half in halves for word in beside(mp, (half / (scale * mp.cos(angle))) ** 2 / 2)]
     radii = [scale * mp.sqrt(-2 * mp.log(following_ones(mp, word))) for word in lengths]
     exact = [int(mp.nint(radius * of(angle))) for of in (mp.cos, mp.sin) for radius in radii]
-    found, source = np.empty(2 * len(lengths), dtype=np.int64), Words(*lengths, *[turn] * len(lengths))
-    if by_kernel:
-        rounded._compiled_normal(draws.compiled("normal"), scale, found, source)
-    else:
-        found[:] = rounded._normal(scale, 2 * len(lengths), source)
-    assert found.tolist() == exact
+    source = many_words([*lengths, *[turn] * len(lengths)], by_kernel)
+    assert rounded.normal(scale, (2 * len(lengths),), source).tolist() == exact
 
 
-@pytest.mark.parametrize(("scale", "rate"), [(10 / 3, 1.0), (1.0, 1e-6), (1.0, 0.3), (2.0**32, 1.0)])
-def test_whole_parts_beside_whole_numbers(scale, rate):
-    """As above, for the whole parts of exponential numbers, which discrete mechanisms draw."""
+@pytest.mark.parametrize("by_kernel", [False, True], ids=["NumPy", "kernel"])
+@pytest.mark.parametrize("scale", [10 / 3, 1e6, 2.0**32])
+def test_whole_parts_beside_whole_numbers(scale, by_kernel):
+    """As above, for discrete Laplace noise. Words of ones, whose whole part is 0, are what is subtracted."""
     mp, rng = precise.context(), np.random.default_rng(9)
-    wholes = [mp.mpf(1 + int(size * scale / rate)) for size in rng.exponential(size=40)]
-    words = [word for whole in wholes for word in beside(mp, whole * rate / scale)]
-    exact = [int(mp.floor(-mp.mpf(scale) * mp.log(following_ones(mp, word)) / rate)) for word in words]
-    assert rounded._geometric(scale, rate, len(words), Words(*words)).tolist() == exact
+    wholes = [mp.mpf(1 + int(size * scale)) for size in rng.exponential(size=40)]
+    words = [word for whole in wholes for word in beside(mp, whole / scale)]
+    exact = [int(mp.floor(-scale * mp.log(following_ones(mp, word)))) for word in words]
+    assert rounded.discrete_laplace(scale, (len(words),), many_words(words, by_kernel)).tolist() == exact
 
 
 @pytest.mark.parametrize("name", ["log", "cos", "sin"])
