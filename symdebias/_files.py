@@ -35,7 +35,8 @@ if hasattr(os, "register_at_fork"):
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place and move it there: whoever looks sees the old file or the new one.
 
-    Where it is a link, what the link points to is replaced. What is no file, as a pipe, is written to as it is.
+    Where it is a link, what the link points to is replaced. What is no file, as a pipe, is written to as it is. Who may
+    read a file that is there may read the new one, and nobody else.
 
     Raises
     ------
@@ -43,7 +44,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         It could not be written. What was there is unchanged.
     """
     require_place(path)
-    place = Path(path)
+    place, mode = Path(path), None
     with contextlib.suppress(FileNotFoundError):
         mode = place.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -54,6 +55,10 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     aside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
     try:
         with aside.open("xb") as stream:
+            if mode is not None and hasattr(os, "fchmod"):
+                # Some file systems have no permissions.
+                with contextlib.suppress(PermissionError):
+                    os.fchmod(stream.fileno(), stat.S_IMODE(mode))
             write(stream)
             stream.flush()
             os.fsync(stream.fileno())

@@ -1,5 +1,6 @@
 import errno
 import os
+import stat
 import threading
 import time
 
@@ -66,6 +67,22 @@ def test_an_interrupt_leaves_the_old_file(place):
         _files.write_whole(place, stopped)
     assert place.read_bytes() == OLD
     assert list(place.parent.iterdir()) == [place]
+
+
+@pytest.mark.skipif(not hasattr(os, "fchmod"), reason="files have no permissions here")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_others_may_not_read_stays_one(place, mode):
+    """Also while it is written: what is beside it is looked at from within."""
+    place.chmod(mode)
+    seen = []
+
+    def write(stream):
+        seen.extend(stat.S_IMODE(path.stat().st_mode) for path in place.parent.iterdir())
+        stream.write(NEW)
+
+    _files.write_whole(place, write)
+    assert place.read_bytes() == NEW
+    assert [*seen, stat.S_IMODE(place.stat().st_mode)] == [mode] * 3
 
 
 def test_links_stay_links(place, tmp_path):

@@ -349,6 +349,7 @@ LONG = {
     "safeguards.py --records 2000 --draws 2": "Huber ",
     "longer_parameters.py --draws 1": "true labels",
     "random_designs.py --designs 6 --most-records 2000": "parameters: ",
+    "random_bounds.py --losses 2 --seed 4": "wrong: 0",
     "few_clusters.py --draws 5": "      40 three     0.7",
     "growth.py --small --repeats 1": "m_estimate, exponential, from Parquet records",
     "label_randomizers.py --limit 1 --many 60": "60 labels, epsilon 8, all numbers",

@@ -56,7 +56,9 @@ def grows(expression: sp.Expr, piece: Piece) -> bool:
     for sign in (-1.0, 1.0):
         places = [[np.clip(sign * size, side.low, side.high) for side in evaluated.box] for size in _POINTS]
         found = [evaluated.value([Range(place, place) for place in point]) for point in places]
-        sizes = [float(np.abs(value.low + value.high)[0] / 2) for value in found]
+        # All numbers have no middle, and do not count as growth.
+        with np.errstate(invalid="ignore", over="ignore"):
+            sizes = [float(np.abs(value.low + value.high)[0] / 2) for value in found]
         if all(1.5 * first < second or second > 1e300 for first, second in itertools.pairwise(sizes)):
             return True
     return False

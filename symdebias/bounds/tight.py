@@ -25,10 +25,13 @@ def _has_density(node: sp.Basic) -> bool:
 
 
 def _with_density(node: sp.Expr) -> sp.Expr:
-    """Write expit(x) (1 - expit(x)), in which the variable occurs twice, as one function."""
+    """Write expit(x) (1 - expit(x)), in which the variable occurs twice, as one function.
+
+    Where both 1 - expit(x) and expit(x) - 1 are factors, which SymPy leaves as they are, one of them stays.
+    """
     part = next(part for part in node.args if isinstance(part, expit) and {1 - part, part - 1} & {*node.args})
-    sign = 1 if 1 - part in node.args else -1
-    others = [other for other in node.args if other not in (part, 1 - part, part - 1)]
+    sign, taken = (1, 1 - part) if 1 - part in node.args else (-1, part - 1)
+    others = [other for other in node.args if other not in (part, taken)]
     return sp.Mul(sign, logistic_density(part.args[0]), *others)
 
 

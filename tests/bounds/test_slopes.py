@@ -12,9 +12,11 @@ from scipy import optimize
 
 import symdebias as sd
 from symdebias.bounds.intervals import Range, mills_product, natural_range
-from symdebias.bounds.slopes import curvature_range, slope_bound
+from symdebias.bounds.slopes import curvature_range, slope_bound, slope_ranges
+from symdebias.bounds.tight import tight_derivative
 from symdebias.codegen.functions import inverse_mills as inverse_mills_ratio
 from symdebias.codegen.functions import log_normal_cdf, mills_excess
+from symdebias.codegen.stable import plain
 
 pytestmark = pytest.mark.newest
 
@@ -271,3 +273,25 @@ def test_a_sum_of_log_sum_exps_is_bounded_by_its_vertices():
     low, high = curvature_range(loss)
     assert low == 0
     assert 4.5 <= high <= 0.25 + 4.5 + 1e-12
+
+
+def test_both_differences_of_a_logistic_function_beside_it_are_kept():
+    # p (p - 1) has the slope p^2 (1 - p) + (p - 1) p (1 - p), whose last term is no p (1 - p). With log(1 + e^-u) the
+    # loss is convex, and steepest at u = -1: -1/(1 + e^-1) - e (e - 1)/(e + 1)^3 = -0.8219163263.
+    p = 1 / (1 + sp.exp(-U))
+    loss = sd.Loss(sp.log(1 + sp.exp(-U)) + p * (p - 1), score=U, target=Y, target_values=(-1, 1))
+    steepest = 1 / (1 + math.exp(-1)) + math.e * (math.e - 1) / (math.e + 1) ** 3
+    assert slope_bound(loss, score_radius=1.0) == pytest.approx(steepest, rel=1e-6)
+    assert slope_bound(loss, score_radius=1.0) >= steepest
+    assert curvature_range(loss, score_radius=1.0)[0] > 0.2
+    assert slope_ranges(loss, score_radius=1.0)[0][1] == pytest.approx(steepest - 1, rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("factors", [(0, 1), (0, 2), (0, 1, 2), (0, 0, 2), (0, 1, 1, 2), (0, 2, 2)])
+def test_derivatives_of_products_with_logistic_functions(factors, order):
+    p = 1 / (1 + sp.exp(-U))
+    product = sp.Mul(*((p, 1 - p, p - 1)[place] for place in factors)) + sp.log(1 + sp.exp(U)) * (p - 1)
+    found, known = plain(tight_derivative(product, U, order)), sp.diff(product, U, order)
+    for at in (sp.Rational(-3, 2), sp.Rational(1, 3), sp.Integer(2)):
+        assert abs(sp.N(found.subs(U, at) - known.subs(U, at), 30)) < 1e-25

@@ -114,6 +114,57 @@ def test_a_value_between_two_integers_is_decided_by_more_bits():
     assert found == {1000, 1001}
 
 
+def following_ones(mp, word):
+    """The number of a word, not 0, with ones after it, of 192 bits."""
+    return mp.ldexp(mp.mpf(2 * (((word & (2**63 - 1)) << 192) + 2**192 - 1) + 1), -256)
+
+
+def beside(mp, exponential):
+    """Words whose -log u lie on both sides of a number."""
+    place = int(mp.floor(mp.exp(-exponential) * mp.ldexp(1, 63)))
+    return [min(max(place + off, 1), 2**63 - 1) for off in (-1, 0, 1)]
+
+
+def many_words(words, by_kernel):
+    """A source of words, of which kernels draw as for many numbers."""
+    source = Words(*words)
+    object.__setattr__(source, "many", by_kernel)
+    return source
+
+
+@pytest.mark.parametrize("by_kernel", [False, True], ids=["NumPy", "kernel"])
+@pytest.mark.parametrize("scale", [1.0, 3.7, 1.37 * FINE, 1.1 * 2.0**33])
+def test_numbers_beside_the_edges_of_their_rounding(scale, by_kernel):
+    """Words next to where an integer ends, against 70 digits of the definition: no doubt is overlooked.
+
+    Above 2^33 steps float64 tells nothing for sure. One integer that is off would fail.
+    """
+    mp, rng = precise.context(), np.random.default_rng(8)
+    halves = [mp.mpf(int(size * scale)) + mp.mpf(0.5) for size in rng.exponential(size=20)]
+    words = [word for half in halves for word in beside(mp, half / scale)]
+    exact = [int(mp.nint(-scale * mp.log(following_ones(mp, word)))) for word in words]
+    assert rounded.laplace(scale, (len(words),), many_words(words, by_kernel)).tolist() == exact
+    # The first coordinate of a pair whose turn is a sixth of a circle: cos(pi/3) = 1/2, but for the last bits.
+    turn = 2**63 // 3
+    angle = mp.pi * mp.ldexp(mp.mpf(2 * ((turn << 192) + 2**192 - 1) + 1), -256)
+    lengths = [word for half in halves for word in beside(mp, (half / (scale * mp.cos(angle))) ** 2 / 2)]
+    radii = [scale * mp.sqrt(-2 * mp.log(following_ones(mp, word))) for word in lengths]
+    exact = [int(mp.nint(radius * of(angle))) for of in (mp.cos, mp.sin) for radius in radii]
+    source = many_words([*lengths, *[turn] * len(lengths)], by_kernel)
+    assert rounded.normal(scale, (2 * len(lengths),), source).tolist() == exact
+
+
+@pytest.mark.parametrize("by_kernel", [False, True], ids=["NumPy", "kernel"])
+@pytest.mark.parametrize("scale", [10 / 3, 1e6, 2.0**32])
+def test_whole_parts_beside_whole_numbers(scale, by_kernel):
+    """As above, for discrete Laplace noise. Words of ones, whose whole part is 0, are what is subtracted."""
+    mp, rng = precise.context(), np.random.default_rng(9)
+    wholes = [mp.mpf(1 + int(size * scale)) for size in rng.exponential(size=40)]
+    words = [word for whole in wholes for word in beside(mp, whole / scale)]
+    exact = [int(mp.floor(-scale * mp.log(following_ones(mp, word)))) for word in words]
+    assert rounded.discrete_laplace(scale, (len(words),), many_words(words, by_kernel)).tolist() == exact
+
+
 @pytest.mark.parametrize("name", ["log", "cos", "sin"])
 def test_elementary_functions_are_as_good_as_assumed(name):
     """32 units in the last place are assumed; a few are seen."""
