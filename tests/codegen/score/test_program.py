@@ -17,6 +17,7 @@ from symdebias.codegen.score.factors import FactorGroup, WaveGroup
 from symdebias.codegen.score.normal import NormalNoise, RecordNoise
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.score.statistic import Share, Statistic
+from symdebias.codegen.score.products import CategoryProducts
 from symdebias.codegen.score.tables import CategoryFactors
 
 pytestmark = pytest.mark.newest
@@ -52,7 +53,7 @@ CASES = {
     "waves": (LOGISTIC, {("a", "b"): KNOWN, "c": WIDE}, COIN, SURROGATE, {}, {NormalNoise, WaveGroup}),
     "many waves": (LOGISTIC, {ABC: KNOWN}, COIN, SURROGATE, {}, {NormalNoise}),
     "tables": (EXPONENTIAL, {"a": codes(12), "b": LETTERS, "c": KNOWN}, COIN, {}, {}, {CategoryFactors}),
-    "tables of waves": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryFactors}),
+    "products": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryProducts}),
     "combinations": (EXPONENTIAL, {("a", "b"): KNOWN, "c": LETTERS}, COIN, {}, ENUMERATED,
                      {NormalNoise, Configurations}),
     "combinations, two scores": (TWO, {("a", "b"): KNOWN, "c": LETTERS}, None, {}, ENUMERATED, {Configurations}),
@@ -66,6 +67,7 @@ CASES = {
 def data_of(program, rng):
     """Return records in the order of the kernels' columns: linear ones, codes, variances of the records' own."""
     outputs = [table.outputs for factors in program.having(CategoryFactors) for table in factors.tables]
+    outputs += [count for products in program.having(CategoryProducts) for count in products.outputs]
     labels = [table.codes for table in program.having(LabelTable)]
     for sums in program.having(Configurations):
         outputs.append(sums.observations // max(sums.label_codes, 1))
