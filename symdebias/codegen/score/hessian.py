@@ -173,6 +173,7 @@ class _Pass:
             "    for i in range(count):",
             *("        " + line for line in self._record()),
             *(self._left_gradients() if self.moving else self._left()),
+            *("    " + line for one, at in self.loop.placed for line in one.block_derivatives(at)),
             "    add_moments(tile, kept, count, square, line, scaled)",
             "    if meat.shape[0] == 0:",
             "        continue",

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen.program import STRIDE
+from symdebias.codegen.program import BLOCK, STRIDE
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
 
@@ -127,10 +127,10 @@ class CategoryProducts(Statistic):
                 f"for b in range({len(self.outputs)}):",
                 f"    row = CATEGORIES[b, 4] + int({self._code(at)})",
                 *("    " + line for line in multiply),
-                f"    for k in range({d}, {d + waves}):",
+                f"    for k in range({d}, looked.shape[0] - {waves}):",
                 f"        x, z = category_table[row, k], category_table[row, k + {waves}]",
                 f"        one, other = looked[k], looked[k + {waves}]",
-                f"        looked[k] = one*x - other*z",
+                "        looked[k] = one*x - other*z",
                 f"        looked[k + {waves}] = one*z + other*x",
             ],
             assemble=[
@@ -149,7 +149,11 @@ class CategoryProducts(Statistic):
         return Collected(
             inside=[
                 *self._lane_lines("lanes", slopes, factor),
-                *self._each_column(at, [f"first_lane = {at.sums} + row*{self.lanes}"], "sums[first_lane + k] += lanes[k]"),
+                *self._each_column(
+                    at,
+                    [f"own = {at.sums} + row*{self.lanes}", f"summed = sums[own:own + {self.lanes}]"],
+                    "summed[k] += lanes[k]",
+                ),
             ]
         )
 
@@ -157,12 +161,15 @@ class CategoryProducts(Statistic):
         return f"X[i, {len(at.columns.linear)} + b]"
 
     def _each_column(self, at: Place, first: Sequence[str], add: str) -> list[str]:
-        """Return lines that add something of each lane for each column of record i."""
+        """Return lines that add something of each lane for each column of record i.
+
+        The compiler does not know how many lanes there are: a few it would write out one by one, not vectorise.
+        """
         return [
             f"for b in range({len(self.outputs)}):",
             f"    row = CATEGORIES[b, 4] + int({self._code(at)})",
             *("    " + line for line in first),
-            f"    for k in range({self.lanes}):",
+            "    for k in range(lanes.shape[0]):",
             f"        {add}",
         ]
 
@@ -296,10 +303,10 @@ def category_slopes""",
         """Return the shapes of the sums over records for second derivatives, and of the tables beside them."""
         rows = len(at.columns.linear) + (at.columns.intercept is not None)
         return {
-            "cells": (self.rows[-1] * self.lanes,),
-            "pairs": (self.pair_starts[-1] * (self.lanes - self.first_pair),),
-            "beside": (self.rows[-1] * rows * self.lanes,),
-            "cells_of_symbols": (fixed, self.rows[-1] * self.lanes),
+            "cells": (self.rows[-1], self.lanes),
+            "pairs": (self.pair_starts[-1], self.lanes - self.first_pair),
+            "beside": (self.rows[-1] * rows, self.lanes),
+            "cells_of_symbols": (fixed, self.rows[-1], self.lanes),
             **dict.fromkeys(self.of_theta, (len(self.slots), self.lanes)),
         }
 
@@ -310,71 +317,89 @@ def category_slopes""",
 
     def before_derivatives(self, at: Place) -> list[str]:
         """Return lines before the loop over records of the pass for second derivatives."""
-        return [f"lanes = np.empty({self.lanes})", *self._slope_lines("category_slope", "category_bend")]
+        return [
+            f"lanes, lanes_of_block = np.empty({self.lanes}), np.empty(({BLOCK}, {self.lanes}))",
+            f"rows_of_block = np.empty(({BLOCK}, {len(self.outputs)}), np.int64)",
+            *self._slope_lines("category_slope", "category_bend"),
+        ]
 
     def record_derivatives(self, at: Place, slopes: RecordSlopes, factor: str, *, moved: str) -> list[str]:
         """Return lines that add a record's derivatives to the sums, and to its gradient where that is asked for."""
-        lanes, last, columns = self.lanes, self.rows[-1], len(self.outputs)
-        rows, used = len(at.columns.linear) + (at.columns.intercept is not None), self.lanes - self.first_pair
-        code = self._code(at).replace(" b]", " {}]")
+        lanes, columns = self.lanes, len(self.outputs)
+        rows = len(at.columns.linear) + (at.columns.intercept is not None)
         lines = [
             *self._lane_lines("lanes", slopes.once, factor),
             "if meat.shape[0] + slopes.shape[0] > 0:",
             f"    for b in range({columns}):",
-            f"        first_slot = CATEGORIES[b, 6] + int({code.format('b')})*CATEGORIES[b, 2]",
+            f"        first_slot = CATEGORIES[b, 6] + int({self._code(at)})*CATEGORIES[b, 2]",
             "        for n in range(first_slot, first_slot + CATEGORIES[b, 2]):",
             "            part = 0.0",
-            f"            for k in range({lanes}):",
+            "            for k in range(lanes.shape[0]):",
             "                part += lanes[k]*category_slope[n, k]",
             "            moved[SLOTS[n, 1]] += part",
         ]
         added = [
-            *self._each_column(at, [f"first_lane = row*{lanes}"], "cells[first_lane + k] += lanes[k]"),
-            f"for b in range({columns - 1}):",
-            f"    later = CATEGORIES[b + 1, 4]",
-            f"    first_pair = CATEGORIES[b, 7] + int({code.format('b')})*({last} - later) - later",
-            f"    for o in range(b + 1, {columns}):",
-            f"        place = (first_pair + CATEGORIES[o, 4] + int({code.format('o')}))*{used}",
-            f"        for k in range({used}):",
-            f"            pairs[place + k] += lanes[k + {self.first_pair}]",
+            f"for k in range({lanes}):",
+            "    lanes_of_block[i, k] = lanes[k]",
+            f"for b in range({columns}):",
+            f"    rows_of_block[i, b] = CATEGORIES[b, 4] + int({self._code(at)})",
         ]
         if rows and any(text not in ZERO for (text,) in slopes.with_scores):
             added += [
                 *self._lane_lines("lanes", [text for (text,) in slopes.with_scores], factor),
                 f"for b in range({columns}):",
-                f"    row = (CATEGORIES[b, 4] + int({code.format('b')}))*{rows}",
                 f"    for l in range({rows}):",
-                f"        place, entry = (row + l)*{lanes}, tile[l*{STRIDE} + i]",
-                f"        for k in range({lanes}):",
-                "            beside[place + k] += entry*lanes[k]",
+                f"        row, entry = rows_of_block[i, b]*{rows} + l, tile[l*{STRIDE} + i]",
+                "        for k in range(beside.shape[1]):",
+                "            beside[row, k] += entry*lanes[k]",
             ]
         for n, texts in enumerate(zip(*slopes.mixed, strict=True)):
             if all(text in ZERO for text in texts):
                 continue
             added += [
                 *self._lane_lines("lanes", texts, factor),
-                *self._each_column(
-                    at, [f"first_lane = row*{lanes}"], f"cells_of_symbols[{n}, first_lane + k] += lanes[k]"
-                ),
+                *self._each_column(at, [], f"cells_of_symbols[{n}, row, k] += lanes[k]"),
             ]
         return [*lines, "if slopes.shape[0] == 0:", *("    " + line for line in added)]
+
+    def block_derivatives(self, at: Place) -> list[str]:
+        """Return lines that add what is kept of a block to the sums of one column and of two.
+
+        Column by column: what is added to stays near.
+        """
+        lanes, last, columns, used = self.lanes, self.rows[-1], len(self.outputs), self.lanes - self.first_pair
+        return [
+            f"for b in range({columns}):",
+            "    for i in range(count):",
+            "        row = rows_of_block[i, b]",
+            "        for k in range(cells.shape[1]):",
+            "            cells[row, k] += lanes_of_block[i, k]",
+            f"for b in range({columns - 1}):",
+            "    later = CATEGORIES[b + 1, 4]",
+            "    for i in range(count):",
+            f"        first_pair = CATEGORIES[b, 7] + (rows_of_block[i, b] - CATEGORIES[b, 4])*({last} - later) - later",
+            f"        for o in range(b + 1, {columns}):",
+            "            row = first_pair + rows_of_block[i, o]",
+            "            for k in range(pairs.shape[1]):",
+            f"                pairs[row, k] += lanes_of_block[i, k + {self.first_pair}]",
+        ]
 
     def finish(
         self, at: Place, places: Any, sums: Mapping[str, FloatArray], gradient: FloatArray, out: FloatArray
     ) -> None:
         """Add what the sums give to ``gradient``, ``out`` and ``cross``."""
-        slopes, bends, cells = sums["category_slope"], sums["category_bend"], sums["cells"].reshape(-1, self.lanes)
+        slopes, bends, cells = sums["category_slope"], sums["category_bend"], sums["cells"]
         row, place = np.array(self.slots).T
         np.add.at(gradient, place, np.einsum("nk,nk->n", cells[row], slopes))
         np.add.at(out, (place, place), np.einsum("nk,nk->n", cells[row], bends))
         # Of shape (rows, lanes, parameters): the slopes where they belong.
         spread = np.zeros((self.rows[-1], self.lanes, len(gradient)))
         spread[row, :, place] = slopes
-        beside = sums["beside"].reshape(self.rows[-1], -1, self.lanes)
+        beside = sums["beside"].reshape(self.rows[-1], len(sums["beside"]) // self.rows[-1], self.lanes)
         mixed = np.zeros_like(out)
         mixed[places] += np.tensordot(beside, spread, ([0, 2], [0, 1]))
         for symbol, own in zip(sums["cross"], sums["cells_of_symbols"], strict=True):
-            symbol += np.tensordot(own.reshape(-1, self.lanes), spread, 2)
+            symbol += np.tensordot(own, spread, 2)
         for left, right, factor in self._products_of_slopes(sums["pairs"], spread):
             # Of shape (lanes, rows, later rows).
             mixed += np.matmul(np.matmul(left, factor), right).sum(axis=0)
@@ -386,8 +411,8 @@ def category_slopes""",
         """Yield stacks of matrices L, R and M: L M R, summed over the stack, are second derivatives by two columns."""
         d, waves, used = len(self.powers), len(self.real), self.lanes - self.first_pair
         for b, (begin, end) in enumerate(itertools.pairwise(self.rows[:-1])):
-            own = pairs[self.pair_starts[b] * used : self.pair_starts[b + 1] * used]
-            moments = np.moveaxis(own.reshape(end - begin, -1, used), 2, 0)
+            own = pairs[self.pair_starts[b] : self.pair_starts[b + 1]]
+            moments = np.moveaxis(own.reshape(end - begin, self.rows[-1] - end, used), 2, 0)
             left, right = spread[begin:end].transpose(1, 2, 0), spread[end:].transpose(1, 0, 2)
             # Power m of a product of two series: those of both add up to it.
             for m in range(2, d + 1):

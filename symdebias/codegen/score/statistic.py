@@ -148,6 +148,10 @@ class Statistic:
         """Return further lines before a loop over records with `record_derivatives`."""
         return []
 
+    def block_derivatives(self, at: Place) -> list[str]:
+        """Return lines after those of `record_derivatives` for a block of ``count`` records, with ``X`` their rows."""
+        return []
+
     def finish(
         self, at: Place, places: Any, sums: Mapping[str, FloatArray], gradient: FloatArray, out: FloatArray
     ) -> None:

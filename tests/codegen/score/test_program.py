@@ -15,9 +15,9 @@ from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
 from symdebias.codegen.score.factors import FactorGroup, WaveGroup
 from symdebias.codegen.score.normal import NormalNoise, RecordNoise
+from symdebias.codegen.score.products import CategoryProducts
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.score.statistic import Share, Statistic
-from symdebias.codegen.score.products import CategoryProducts
 from symdebias.codegen.score.tables import CategoryFactors
 
 pytestmark = pytest.mark.newest
