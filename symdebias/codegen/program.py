@@ -71,8 +71,9 @@ class Piece:
     ``workspace`` has the arrays of zeros that it takes, with their shapes, and ``sums`` those that it fills with sums
     over records. ``finish`` takes these by name, with ``gradient``, ``out``, ``meat`` and ``total``, and completes the
     three. ``rows`` makes the gradients of records of what the body leaves in ``slopes``, of shape (``slopes``, n), of
-    the records' columns and of ``jacobian``; it is None where the body leaves nothing. ``is_factored`` says whether what it
-    leaves are slopes, not gradients. ``of_theta`` names arrays among ``sums`` that depend on the parameters alone.
+    the records' columns and of ``jacobian``; it is None where the body leaves nothing. ``is_factored`` says whether
+    what it leaves are slopes, not gradients. ``of_theta`` names arrays among ``sums`` that depend on the parameters
+    alone.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Columns of categories in losses of waves: products over the columns of factors that are looked up by what was observed.
+"""Columns of categories in losses of waves: products over columns of factors that are looked up by what was observed.
 
 The loss is linear in these products. So all derivatives by the parameters come from sums over records of numbers that
 are kept apart by what was observed: in one column for the first ones, in two columns for the second ones. The factors
@@ -112,9 +112,9 @@ class CategoryProducts(Statistic):
             "category_factors(theta, noise, category_table)",
         ]
         multiply = [
-            f"looked[{k}] += " + " + ".join([f"category_table[row, {k}]", *terms])
+            f"looked[{k}] += " + " + ".join([f"category_table[seen, {k}]", *terms])
             for k in range(d - 1, -1, -1)
-            for terms in [[f"looked[{m}]*category_table[row, {k - 1 - m}]" for m in range(k)]]
+            for terms in [[f"looked[{m}]*category_table[seen, {k - 1 - m}]" for m in range(k)]]
         ]
         return Share(
             varying={symbol: f"looked[{n}]" for n, symbol in enumerate(self.record_symbols)},
@@ -125,10 +125,10 @@ class CategoryProducts(Statistic):
                 f"for n_lane in range({lanes}):",
                 f"    looked[n_lane] = 1.0 if {d} <= n_lane < {d + waves} else 0.0",
                 f"for b in range({len(self.outputs)}):",
-                f"    row = CATEGORIES[b, 4] + int({self._code(at)})",
+                f"    seen = CATEGORIES[b, 4] + int({self._code(at)})",
                 *("    " + line for line in multiply),
                 f"    for k in range({d}, looked.shape[0] - {waves}):",
-                f"        x, z = category_table[row, k], category_table[row, k + {waves}]",
+                f"        x, z = category_table[seen, k], category_table[seen, k + {waves}]",
                 f"        one, other = looked[k], looked[k + {waves}]",
                 "        looked[k] = one*x - other*z",
                 f"        looked[k + {waves}] = one*z + other*x",
@@ -151,7 +151,10 @@ class CategoryProducts(Statistic):
                 *self._lane_lines("lanes", slopes, factor),
                 *self._each_column(
                     at,
-                    [f"own = {at.sums} + row*{self.lanes}", f"summed = sums[own:own + {self.lanes}]"],
+                    [
+                        f"first_sum = {at.sums} + seen*{self.lanes}",
+                        f"summed = sums[first_sum:first_sum + {self.lanes}]",
+                    ],
                     "summed[k] += lanes[k]",
                 ),
             ]
@@ -167,7 +170,7 @@ class CategoryProducts(Statistic):
         """
         return [
             f"for b in range({len(self.outputs)}):",
-            f"    row = CATEGORIES[b, 4] + int({self._code(at)})",
+            f"    seen = CATEGORIES[b, 4] + int({self._code(at)})",
             *("    " + line for line in first),
             "    for k in range(lanes.shape[0]):",
             f"        {add}",
@@ -197,7 +200,7 @@ class CategoryProducts(Statistic):
         ``INPUTS`` has the parameter of each input, and its number among those of the column; ``SLOTS`` the row and the
         parameter of each slope. Waves are multiples of one, by recurrence.
         """
-        d, waves, lanes = len(self.powers), len(self.real), self.lanes
+        d, waves = len(self.powers), len(self.real)
         described, inputs = [], []
         first, start, slot = at.noise + 1, 0, 0
         for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
@@ -349,16 +352,16 @@ def category_slopes""",
                 *self._lane_lines("lanes", [text for (text,) in slopes.with_scores], factor),
                 f"for b in range({columns}):",
                 f"    for l in range({rows}):",
-                f"        row, entry = rows_of_block[i, b]*{rows} + l, tile[l*{STRIDE} + i]",
+                f"        place, entry = rows_of_block[i, b]*{rows} + l, tile[l*{STRIDE} + i]",
                 "        for k in range(beside.shape[1]):",
-                "            beside[row, k] += entry*lanes[k]",
+                "            beside[place, k] += entry*lanes[k]",
             ]
         for n, texts in enumerate(zip(*slopes.mixed, strict=True)):
             if all(text in ZERO for text in texts):
                 continue
             added += [
                 *self._lane_lines("lanes", texts, factor),
-                *self._each_column(at, [], f"cells_of_symbols[{n}, row, k] += lanes[k]"),
+                *self._each_column(at, [], f"cells_of_symbols[{n}, seen, k] += lanes[k]"),
             ]
         return [*lines, "if slopes.shape[0] == 0:", *("    " + line for line in added)]
 
@@ -367,21 +370,22 @@ def category_slopes""",
 
         Column by column: what is added to stays near.
         """
-        lanes, last, columns, used = self.lanes, self.rows[-1], len(self.outputs), self.lanes - self.first_pair
+        last, columns = self.rows[-1], len(self.outputs)
         return [
             f"for b in range({columns}):",
             "    for i in range(count):",
-            "        row = rows_of_block[i, b]",
+            "        seen = rows_of_block[i, b]",
             "        for k in range(cells.shape[1]):",
-            "            cells[row, k] += lanes_of_block[i, k]",
+            "            cells[seen, k] += lanes_of_block[i, k]",
             f"for b in range({columns - 1}):",
             "    later = CATEGORIES[b + 1, 4]",
             "    for i in range(count):",
-            f"        first_pair = CATEGORIES[b, 7] + (rows_of_block[i, b] - CATEGORIES[b, 4])*({last} - later) - later",
+            "        code = rows_of_block[i, b] - CATEGORIES[b, 4]",
+            f"        first_pair = CATEGORIES[b, 7] + code*({last} - later) - later",
             f"        for o in range(b + 1, {columns}):",
-            "            row = first_pair + rows_of_block[i, o]",
+            "            place = first_pair + rows_of_block[i, o]",
             "            for k in range(pairs.shape[1]):",
-            f"                pairs[row, k] += lanes_of_block[i, k + {self.first_pair}]",
+            f"                pairs[place, k] += lanes_of_block[i, k + {self.first_pair}]",
         ]
 
     def finish(
@@ -422,8 +426,7 @@ def category_slopes""",
             # Slopes have the imaginary part with its sign turned.
             x, z = left[d : d + waves], -left[d + waves :]
             s, t = right[d : d + waves], -right[d + waves :]
-            for first, second, factor in ((x, s, real), (-z, t, real), (-x, t, imaginary), (-z, s, imaginary)):
-                yield first, second, factor
+            yield from ((x, s, real), (-z, t, real), (-x, t, imaginary), (-z, s, imaginary))
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:

@@ -102,7 +102,7 @@ class ScoreProgram:
         products = self.having(CategoryProducts)
         if self.having(CategoryFactors) or not all(one.is_short for one in products):
             return False
-        if products and self.having(RecordNoise):
+        if products and any(isinstance(one, RecordNoise) for one in self.statistics):
             return False
         # The loss is linear in such products.
         linear = sum(len(one.record_symbols) for one in products)

@@ -26,11 +26,15 @@ KNOWN, WIDE = sd.GaussianMechanism.from_scale(0.3), sd.LaplaceMechanism.from_sca
 CORRELATED = sd.GaussianMechanism.from_covariance([[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.1]])
 COIN = sd.RandomizedResponse(epsilon=1.0)
 LETTERS = sd.RandomizedResponse(epsilon=1.0, categories=("n", "e", "s"))
+# An output from which nothing can be told.
+MAYBE = sd.FiniteChannel([[0.5, 0.2, 0.3], [0.2, 0.5, 0.3]], ("no", "yes"), ("no", "yes", "perhaps"))
 ABC, N = ("a", "b", "c"), 7
 SURROGATE = {"radius": 3.0, "score_variance": 0.3, "n": 1000}
 ENUMERATED = {"enumerate_categories": True}
 U1, U2 = sp.symbols("u1 u2", real=True)
 TWO = sd.Loss((U1 - U2 - Y) ** 2 + sp.exp(U1 / 3), score=(U1, U2), target=Y)
+# High powers of the score are exact, beside a surrogate.
+HIGH = sd.Loss(sp.log(1 + sp.exp(-Y * U)) + U**5 / 50 + U**4 / 10, score=U, target=Y, target_values=(-1, 1))
 EXPONENTIAL, LOGISTIC = sd.losses.exponential(), sd.losses.logistic()
 
 
@@ -54,6 +58,11 @@ CASES = {
     "many waves": (LOGISTIC, {ABC: KNOWN}, COIN, SURROGATE, {}, {NormalNoise}),
     "tables": (EXPONENTIAL, {"a": codes(12), "b": LETTERS, "c": KNOWN}, COIN, {}, {}, {CategoryFactors}),
     "products": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryProducts}),
+    "products beside waves": (sd.losses.hinge(), {"a": MAYBE, "b": WIDE, "c": COIN}, COIN, SURROGATE, {},
+                              {CategoryProducts, WaveGroup}),
+    "products of powers": (HIGH, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryProducts}),
+    "products, records' own": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE,
+                               {"per_record": True}, {CategoryProducts, RecordNoise}),
     "combinations": (EXPONENTIAL, {("a", "b"): KNOWN, "c": LETTERS}, COIN, {}, ENUMERATED,
                      {NormalNoise, Configurations}),
     "combinations, two scores": (TWO, {("a", "b"): KNOWN, "c": LETTERS}, None, {}, ENUMERATED, {Configurations}),
