@@ -135,7 +135,7 @@ class Correction:
 
     @functools.cached_property
     def enumerated(self) -> "Correction":
-        """The same with sums over categories in place of looked-up factors, which have no second derivatives."""
+        """The same with sums over categories in place of looked-up factors, which need not have second derivatives."""
         return replace(self, enumerate_categories=True)
 
     @property

@@ -346,8 +346,8 @@ class Records:
             There are too many columns of categories to sum over their combinations, or too many second derivatives.
         """
         program = self.correction.program
-        if isinstance(program, ScoreProgram) and program.has_lookups:
-            # The looked-up factors have no second derivatives: sum over the categories instead.
+        if isinstance(program, ScoreProgram) and program.has_lookups and not program.has_hessian:
+            # These looked-up factors have no second derivatives: sum over the categories instead.
             return self.under(self.correction.enumerated)._derivatives()
         return self._derivatives()
 
@@ -453,7 +453,7 @@ class Records:
 
     @functools.cached_property
     def has_slopes(self) -> bool:
-        """Whether the pass of `derivatives` leaves the slopes of records, of which their gradients are made."""
+        """Whether the pass of `derivatives` leaves the gradients of records, or slopes that these are made of."""
         program = self.correction.program
         if not isinstance(program, ScoreProgram) or not program.has_hessian or program.has_point_masses:
             return False
@@ -524,6 +524,8 @@ class Records:
         if not (by_derivatives and self.has_slopes):
             return None
         kernel = self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
+        if not kernel.leaves_factors:
+            return None
         weights = np.ones(len(matrix)) if len(self.weights) else self.weights
         found, jacobian = kernel.slopes(theta.ravel(), matrix, target, weights, self.correction.noise)
         return found[0], found[1:], jacobian

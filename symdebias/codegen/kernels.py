@@ -93,8 +93,7 @@ class MeanDerivatives:
         for more, other in others:
             value += more
             for name in filled:
-                # That of the statistics is no sum: it depends on theta alone.
-                if name != "jacobian":
+                if name not in self.piece.of_theta:
                     filled[name] += other[name]
         gradient, hessian, outer = (filled.pop(name) for name in ("gradient", "out", "meat"))
         if self.piece.finish is not None:
@@ -105,6 +104,11 @@ class MeanDerivatives:
     def leaves_slopes(self) -> bool:
         """Whether `gradients` can be asked for."""
         return self.piece.rows is not None
+
+    @property
+    def leaves_factors(self) -> bool:
+        """Whether `slopes` can be asked for."""
+        return self.leaves_slopes and self.piece.is_factored
 
     def slopes(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> tuple[FloatArray, FloatArray]:
         """Return the weighted slopes of records for a pass that leaves them, and the Jacobian of the statistics.

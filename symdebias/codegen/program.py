@@ -15,6 +15,8 @@ from symdebias._arrays import FloatArray
 
 # Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
 BLOCK = 256
+# From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
+STRIDE = BLOCK + 8
 # Squares below the least float are lost: a component of a norm is then less than this.
 LOST = 2.3e-162
 
@@ -69,7 +71,9 @@ class Piece:
     ``workspace`` has the arrays of zeros that it takes, with their shapes, and ``sums`` those that it fills with sums
     over records. ``finish`` takes these by name, with ``gradient``, ``out``, ``meat`` and ``total``, and completes the
     three. ``rows`` makes the gradients of records of what the body leaves in ``slopes``, of shape (``slopes``, n), of
-    the records' columns and of ``jacobian``; it is None where the body leaves nothing.
+    the records' columns and of ``jacobian``; it is None where the body leaves nothing. ``is_factored`` says whether
+    what it leaves are slopes, not gradients. ``of_theta`` names arrays among ``sums`` that depend on the parameters
+    alone.
     """
 
     text: str
@@ -80,6 +84,8 @@ class Piece:
     finish: Callable[..., None] | None = None
     slopes: int = 0
     rows: Callable[..., FloatArray] | None = None
+    is_factored: bool = True
+    of_theta: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

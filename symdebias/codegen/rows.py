@@ -14,8 +14,8 @@ import numpy as np
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, prelude
-from symdebias.codegen.program import BLOCK
-from symdebias.codegen.score.hessian import MOMENTS, STRIDE
+from symdebias.codegen.program import BLOCK, STRIDE
+from symdebias.codegen.score.hessian import MOMENTS
 
 # Of up to so many columns leverages are computed by NumPy: so many numbers at a time, which stay in the cache and are
 # enough work for a call.

@@ -14,9 +14,10 @@ from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable, Tails
 from symdebias.codegen.score.factors import FactorGroup, WaveGroup
 from symdebias.codegen.score.normal import NormalNoise, RecordNoise, SphericalForm
+from symdebias.codegen.score.products import CategoryProducts
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.score.statistic import Statistic
-from symdebias.codegen.score.tables import CategoryFactors, ChannelTable, WaveTables
+from symdebias.codegen.score.tables import CategoryFactors, ChannelTable
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.noise import AdditiveNoise
@@ -36,7 +37,7 @@ class Build:
     constants: dict[str, FloatArray] = field(default_factory=dict)
     configurations: int = 0
     observations: int = 0
-    wave_tables: WaveTables | None = None
+    products: CategoryProducts | None = None
     coefficients: tuple[sp.Symbol, ...] = ()
     frequency: float = math.nan
     rate: float = 0.0
@@ -121,7 +122,9 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         statistics.append(LabelTable(labelled.symbols, len(labelled.table)))
     statistics += build.groups
     if build.tables:
-        statistics.append(CategoryFactors(tuple(build.tables), build.wave_tables))
+        statistics.append(CategoryFactors(tuple(build.tables)))
+    if build.products is not None:
+        statistics.append(build.products)
     if build.configurations:
         statistics.append(Configurations(build.configurations, build.observations, label_codes))
     statistics.append(Constants("coefficients", build.coefficients))

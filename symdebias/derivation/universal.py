@@ -15,7 +15,8 @@ import sympy as sp
 from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup, WaveGroup
-from symdebias.codegen.score.tables import ChannelTable, WaveTables
+from symdebias.codegen.score.products import CategoryProducts
+from symdebias.codegen.score.tables import ChannelTable
 from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, even_coefficients
 from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError
@@ -61,11 +62,13 @@ def column_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -
     factors = []
     if problem.others:
         factors.append(_additive_factors(problem, build, terms))
-    if not problem.enumerate_categories:
+    if problem.enumerate_categories:
+        return factors
+    if terms.waves and problem.design.categorical:
+        factors.append(_category_products(problem, build, terms))
+    else:
         for place, column in enumerate(problem.design.categorical):
             factors.append(_category_factors(build, terms, column, place))
-        if problem.design.categorical and terms.waves:
-            factors.append(_wave_tables(problem, build, terms))
     return factors
 
 
@@ -226,8 +229,6 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
     listed: list[sp.Symbol] = []
     functions: list[sp.Expr] = []
     for index, mode in enumerate(terms.modes):
-        if index in terms.waves:
-            continue
         for k in range(mode.order + 1):
             power = v**k / math.factorial(k)
             if mode.imaginary:
@@ -253,19 +254,22 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
     build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([column.values, weights.ravel()])
 
     def factor(index: int, k: int) -> sp.Expr:
-        if index in terms.waves:
-            return sp.Integer(1)
         found = symbols[index, k]
         return found[0] + sp.I * found[1] if len(found) == 2 else found[0]
 
     return factor
 
 
-def _wave_tables(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Factor:
-    """Add the tables of all columns of categories for waves; return the products as complex expressions."""
+def _category_products(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Factor:
+    """Add the products over all columns of categories for powers and waves; return them as complex expressions."""
     waves = terms.waves
-    real = tuple(free_symbol(f"kr_{n}", build.expression, real=True) for n in range(1, len(waves) + 1))
-    imaginary = tuple(free_symbol(f"ki_{n}", build.expression, real=True) for n in range(1, len(waves) + 1))
+    flat = [mode for index, mode in enumerate(terms.modes) if index not in waves]
+    assert all(mode.value == 0 for mode in flat)
+    order = max((mode.order for mode in flat), default=0)
+    powers, real, imaginary = (
+        tuple(free_symbol(f"{letter}_{n}", build.expression, real=True) for n in range(1, count + 1))
+        for letter, count in (("k", order), ("kr", len(waves)), ("ki", len(waves)))
+    )
     positions, outputs = [], []
     constants: list[Any] = [[build.frequency]]
     for column in problem.design.categorical:
@@ -273,13 +277,14 @@ def _wave_tables(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> 
         positions.append(column.parameters)
         outputs.append(len(weights))
         constants += [column.values, weights.ravel()]
-    build.wave_tables = WaveTables(real, imaginary, tuple(positions), tuple(outputs))
-    build.constants["waves"] = np.concatenate(list(map(np.asarray, constants)))
+    build.products = CategoryProducts(powers, real, imaginary, tuple(positions), tuple(outputs))
+    build.constants["products"] = np.concatenate(list(map(np.asarray, constants)))
 
     def factor(index: int, k: int) -> sp.Expr:
         if index not in waves:
-            return sp.Integer(1 if k == 0 else 0)
+            # The weights of an unbiased estimate of 1 sum to 1.
+            return powers[k - 1] if k else sp.Integer(1)
         place = waves.index(index)
-        return real[place] + sp.I * imaginary[place]
+        return real[place] + sp.I * imaginary[place] if k == 0 else sp.Integer(0)
 
     return factor

@@ -177,7 +177,7 @@ def _with_hessian(correction: Correction) -> Correction | None:
     if program.has_point_masses:
         return None
     try:
-        found = correction.enumerated if program.has_lookups else correction
+        found = correction.enumerated if program.has_lookups and not program.has_hessian else correction
         return found if not isinstance(found.program, ScoreProgram) or found.program.has_hessian else None
     except NoExactCorrectionError:
         return None

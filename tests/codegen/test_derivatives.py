@@ -74,3 +74,28 @@ def test_a_hessian_of_too_many_terms_is_refused():
         corrected = sd.debias(sd.losses.softmax(3), release)
         with pytest.raises(NoExactCorrectionError, match="too many terms"):
             corrected.mean_hessian(np.zeros((3, 3)), X, np.zeros(N))
+
+
+def test_twenty_columns_have_an_exact_hessian():
+    """Compiled, in two chunks and in one; the sum over combinations would be of a million."""
+    release = sd.Release({f"c{j}": LABEL for j in range(20)}, LABEL)
+    corrected = sd.debias(sd.losses.logistic(), release, method="surrogate", radius=3.0, score_variance=0.3, n=1000)
+    rng = np.random.default_rng(0)
+    rows = 40_000
+    X, y = rng.choice([-1.0, 1.0], (rows, 20)), rng.choice([-1.0, 1.0], rows)
+    theta = rng.uniform(-0.3, 0.3, 20)
+    records = corrected.records(X, y)
+    derivatives, how = records.derivatives_or_differences()
+    assert how == "exact"
+    found = derivatives(theta, True)
+    part = corrected.records(X[:500], y[:500])
+    own = part.derivatives()(theta, True)
+    np.testing.assert_allclose(own.hessian, part.differenced(theta, np.full(20, 1e-5)), rtol=1e-5, atol=1e-5)
+    halves = [corrected.records(X[s], y[s]).derivatives()(theta, True) for s in (slice(15_000), slice(15_000, None))]
+    for name in ("gradient", "hessian", "meat"):
+        both = (3 * getattr(halves[0], name) + 5 * getattr(halves[1], name)) / 8
+        np.testing.assert_allclose(getattr(found, name), both, rtol=1e-10, atol=1e-12)
+    gradients = records.gradients(theta, slice(0, 500), by_derivatives=True)
+    np.testing.assert_allclose(gradients, part.gradients(theta, slice(None)), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(gradients.T @ gradients / 500, own.meat, rtol=1e-11, atol=1e-13)
+    assert records.factored_gradients(theta, by_derivatives=True) is None

@@ -15,13 +15,11 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.printer import Statements
-from symdebias.codegen.program import BLOCK, Piece, spared
+from symdebias.codegen.program import BLOCK, STRIDE, Piece, spared
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import ZERO, RecordSlopes
 
-# From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
-STRIDE = BLOCK + 8
 # So many columns of a record are put into a tile at a time: each is a line that is written to, and few stay near.
 _BY_RECORD = 16
 
@@ -98,7 +96,8 @@ def add_moments(tile, kept, count, square, line, scaled):
 def derivatives(loop: RecordLoop, statements: Statements, *, weighted: bool) -> Piece:
     """Return the body that fills ``gradient``, ``out`` (the Hessian) and ``meat``, and returns the mean loss.
 
-    Looked-up factors have no Hessian: such programs are derived again with combinations of categories. The statements
+    Factors of single columns that are looked up have no Hessian: such programs are derived again with combinations of
+    categories. The statements
     are the loss, its second derivatives by scores and symbols of the statistics, the upper triangle row by row, and its
     first ones.
     """
@@ -123,6 +122,11 @@ class _Pass:
         self.varying, self.fixed = len(loop.record_symbols), len(loop.symbols)
         self.start = m + self.varying
         self.moving = bool(self.varying or self.combinations)
+        # Statistics whose sums over records are finished apart leave whole gradients, the others slopes.
+        self.sums_of_records = {
+            name: shape for one, at in loop.placed for name, shape in one.record_sums(at, self.fixed).items()
+        }
+        self.leaves = not self.moving or bool(self.sums_of_records)
         # What multiplies x twice; and once: slopes, then the mixed derivatives of symbols and scores.
         self.pairs = list(itertools.combinations_with_replacement(range(m), 2))
         self.twice = [self.second(*pair) for pair in self.pairs]
@@ -157,6 +161,7 @@ class _Pass:
             *(f"first{n} = 0.0" for n in range(fixed)),
             *(f"both{n}_{other} = 0.0" for n, other in self.bends),
             *(self.loop.jacobian("whole") if self.moving else []),
+            *(line for one, at in self.loop.placed for line in one.before_derivatives(at)),
             f"for start in range(0, records.shape[0], {BLOCK}):",
             f"    stop = min(start + {BLOCK}, records.shape[0])",
             "    X, y = records[start:stop], targets[start:stop]",
@@ -167,7 +172,8 @@ class _Pass:
             *("    " + line for line in self._scored()),
             "    for i in range(count):",
             *("        " + line for line in self._record()),
-            *self._left(),
+            *(self._left_gradients() if self.moving else self._left()),
+            *("    " + line for one, at in self.loop.placed for line in one.block_derivatives(at)),
             "    add_moments(tile, kept, count, square, line, scaled)",
             "    if meat.shape[0] == 0:",
             "        continue",
@@ -186,8 +192,10 @@ class _Pass:
             tuple(self._workspace().items()),
             tuple(self._sums().items()),
             self._finish,
-            0 if self.moving else len(self._leaving),
-            None if self.moving else self._rows,
+            columns.number_of_parameters if self.moving else len(self._leaving),
+            (_transposed if self.moving else self._rows) if self.leaves else None,
+            not self.moving,
+            frozenset(("jacobian", *(name for one, _ in self.loop.placed for name in one.of_theta))),
         )
 
     def _sums(self) -> dict[str, tuple[int, ...]]:
@@ -200,6 +208,7 @@ class _Pass:
             "both": (fixed, fixed),
             "first": (fixed,),
         }
+        shapes |= self.sums_of_records
         if self.moving:
             return shapes
         lines = len(self.columns.scores) * fixed
@@ -294,12 +303,23 @@ class _Pass:
 
     def _left(self) -> list[str]:
         """Return lines that leave the slopes of a block, where they are asked for, and nothing else."""
-        if self.moving:
-            return []
         return [
             "    if slopes.shape[0] > 0:",
             "        for i in range(count):",
             *(f"            slopes[{n}, start + i] = kept[{k * BLOCK} + i]" for n, k in enumerate(self._leaving)),
+            "        continue",
+        ]
+
+    def _left_gradients(self) -> list[str]:
+        """Return lines that leave the gradients of a block, where they are asked for, and nothing else."""
+        if not self.leaves:
+            return []
+        return [
+            "    if slopes.shape[0] > 0:",
+            *("        " + line for line in self._moved_rows()),
+            f"        for j in range({self.columns.number_of_parameters}):",
+            "            for i in range(count):",
+            "                slopes[j, start + i] = own[i, j]",
             "        continue",
         ]
 
@@ -364,6 +384,17 @@ class _Pass:
 
     def _moved_products(self) -> list[str]:
         """Return lines that add the outer products of the gradients of a block, row by row."""
+        size = self.columns.number_of_parameters
+        return [
+            *self._moved_rows(),
+            "for i in range(count):",
+            f"    for j in range({size}):",
+            f"        for l in range({size}):",
+            "            meat[j, l] += own[i, j]*own[i, l]",
+        ]
+
+    def _moved_rows(self) -> list[str]:
+        """Return lines that complete the gradients of a block."""
         q, m, size = self.columns.parameters, len(self.columns.scores), self.columns.number_of_parameters
         first, once = len(self.twice), len(self.once)
         lines = ["for i in range(count):"]
@@ -378,12 +409,7 @@ class _Pass:
                 f"        for j in range({size}):",
                 f"            own[i, j] += kept[({first + once} + n)*{BLOCK} + i]*whole[n, j]",
             ]
-        return [
-            *lines,
-            f"    for j in range({size}):",
-            f"        for l in range({size}):",
-            "            meat[j, l] += own[i, j]*own[i, l]",
-        ]
+        return lines if len(lines) > 1 else []
 
     def _products(self) -> list[str]:
         """Return lines that add moments of products of what is kept: of them `_finish` makes the outer products."""
@@ -466,6 +492,8 @@ class _Pass:
             for n in range(len(self.once)):
                 into = gradient if n < m else sums["cross"][n // m - 1]
                 into[places[n % m]] += sums["line"][n]
+            for one, at in self.loop.placed:
+                one.finish(at, places[0], sums, gradient, out)
             gradient += first @ jacobian
             gradient /= total
             self._add_squares(sums["square"].reshape(len(self.twice), self.rows, self.rows), places, out)
@@ -497,6 +525,11 @@ class _Pass:
             for one, other in {(a, b), (b, a)}:
                 rows, columns = places[one], places[other]
                 into[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] += whole
+
+
+def _transposed(slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
+    """Return the gradients of records, shape (n, Q), as they were left."""
+    return np.ascontiguousarray(slopes.T)
 
 
 def _whole(upper: FloatArray) -> FloatArray:

@@ -22,8 +22,9 @@ from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
 from symdebias.codegen.score.loop import RecordLoop
-from symdebias.codegen.score.normal import SphericalForm
+from symdebias.codegen.score.normal import RecordNoise, SphericalForm
 from symdebias.codegen.score.parts import Parts
+from symdebias.codegen.score.products import CategoryProducts
 from symdebias.codegen.score.statistic import Statistic
 from symdebias.codegen.score.tables import CategoryFactors
 
@@ -88,15 +89,24 @@ class ScoreProgram:
 
     @property
     def has_lookups(self) -> bool:
-        """Whether factors or waves are looked up by the codes of categories: what has no second derivatives."""
-        return bool(self.having(CategoryFactors))
+        """Whether factors are looked up by the codes of categories."""
+        return bool(self.having(CategoryFactors) or self.having(CategoryProducts))
 
     @property
     def has_hessian(self) -> bool:
-        """Whether the Hessian can be generated: nothing is looked up by categories, and it is short enough."""
-        if self.has_lookups:
+        """Whether the Hessian can be generated.
+
+        It can where what is looked up by categories are products over all of them, in noise that is the same for all
+        records, and it is short enough.
+        """
+        products = self.having(CategoryProducts)
+        if self.having(CategoryFactors) or not all(one.is_short for one in products):
             return False
-        count = len(self.scores) + len(self._loop.all_symbols)
+        if products and any(isinstance(one, RecordNoise) for one in self.statistics):
+            return False
+        # The loss is linear in such products.
+        linear = sum(len(one.record_symbols) for one in products)
+        count = len(self.scores) + len(self._loop.all_symbols) - linear
         return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES and self._derivatives_of_loss <= _MOST_PARTS
 
     @property
@@ -177,7 +187,12 @@ class ScoreProgram:
         """Return the loss, its second derivatives and its first ones."""
         by = (*self.scores, *self._loop.record_symbols, *self._loop.symbols)
         first = [sp.diff(self.expression, symbol) for symbol in by]
-        second = (sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by)))
+        known = [slope.free_symbols for slope in first]
+        second = (
+            sp.diff(slope, by[j]) if by[j] in known[i] else sp.Integer(0)
+            for i, slope in enumerate(first)
+            for j in range(i, len(by))
+        )
         return (self.expression, *second, *first)
 
     # ---- code --------------------------------------------------------------------------------------------
@@ -226,5 +241,5 @@ class ScoreProgram:
 
     def derivatives(self, *, weighted: bool) -> Piece:
         """Return the body that makes the mean loss, gradient, Hessian and outer product of gradients in one pass."""
-        assert not self.has_lookups
+        assert not self.having(CategoryFactors)
         return hessian.derivatives(self._loop, self._statements("derivatives"), weighted=weighted)

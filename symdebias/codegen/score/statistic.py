@@ -6,10 +6,11 @@ them. The program asks all of them alike for their share of the generated code; 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.score.columns import ScoreColumns
 
 # How the printer writes a derivative that is zero.
@@ -130,3 +131,32 @@ class Statistic:
         to the row of a record, with its ``+``.
         """
         return []
+
+    def record_sums(self, at: Place, fixed: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of arrays that `record_derivatives` fills, and of its tables, by their names.
+
+        `fixed` is the number of symbols of all statistics.
+        """
+        return {}
+
+    @property
+    def of_theta(self) -> tuple[str, ...]:
+        """Those of `record_sums` that are tables, not sums over records."""
+        return ()
+
+    def before_derivatives(self, at: Place) -> list[str]:
+        """Return further lines before a loop over records with `record_derivatives`."""
+        return []
+
+    def block_derivatives(self, at: Place) -> list[str]:
+        """Return lines after those of `record_derivatives` for a block of ``count`` records, with ``X`` their rows."""
+        return []
+
+    def finish(
+        self, at: Place, places: Any, sums: Mapping[str, FloatArray], gradient: FloatArray, out: FloatArray
+    ) -> None:
+        """Add what `record_sums` come to.
+
+        They add to the sums of gradients and of Hessians, and to that of the mixed derivatives of the statistics'
+        symbols and the parameters, ``sums["cross"]``. `places` are the parameters of the rows of a tile.
+        """

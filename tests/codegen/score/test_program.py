@@ -15,6 +15,7 @@ from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
 from symdebias.codegen.score.factors import FactorGroup, WaveGroup
 from symdebias.codegen.score.normal import NormalNoise, RecordNoise
+from symdebias.codegen.score.products import CategoryProducts
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.score.statistic import Share, Statistic
 from symdebias.codegen.score.tables import CategoryFactors
@@ -25,11 +26,15 @@ KNOWN, WIDE = sd.GaussianMechanism.from_scale(0.3), sd.LaplaceMechanism.from_sca
 CORRELATED = sd.GaussianMechanism.from_covariance([[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.1]])
 COIN = sd.RandomizedResponse(epsilon=1.0)
 LETTERS = sd.RandomizedResponse(epsilon=1.0, categories=("n", "e", "s"))
+# An output from which nothing can be told.
+MAYBE = sd.FiniteChannel([[0.5, 0.2, 0.3], [0.2, 0.5, 0.3]], ("no", "yes"), ("no", "yes", "perhaps"))
 ABC, N = ("a", "b", "c"), 7
 SURROGATE = {"radius": 3.0, "score_variance": 0.3, "n": 1000}
 ENUMERATED = {"enumerate_categories": True}
 U1, U2 = sp.symbols("u1 u2", real=True)
 TWO = sd.Loss((U1 - U2 - Y) ** 2 + sp.exp(U1 / 3), score=(U1, U2), target=Y)
+# High powers of the score are exact, beside a surrogate.
+HIGH = sd.Loss(sp.log(1 + sp.exp(-Y * U)) + U**5 / 50 + U**4 / 10, score=U, target=Y, target_values=(-1, 1))
 EXPONENTIAL, LOGISTIC = sd.losses.exponential(), sd.losses.logistic()
 
 
@@ -52,7 +57,12 @@ CASES = {
     "waves": (LOGISTIC, {("a", "b"): KNOWN, "c": WIDE}, COIN, SURROGATE, {}, {NormalNoise, WaveGroup}),
     "many waves": (LOGISTIC, {ABC: KNOWN}, COIN, SURROGATE, {}, {NormalNoise}),
     "tables": (EXPONENTIAL, {"a": codes(12), "b": LETTERS, "c": KNOWN}, COIN, {}, {}, {CategoryFactors}),
-    "tables of waves": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryFactors}),
+    "products": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryProducts}),
+    "products beside waves": (sd.losses.hinge(), {"a": MAYBE, "b": WIDE, "c": COIN}, COIN, SURROGATE, {},
+                              {CategoryProducts, WaveGroup}),
+    "products of powers": (HIGH, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryProducts}),
+    "products, records' own": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE,
+                               {"per_record": True}, {CategoryProducts, RecordNoise}),
     "combinations": (EXPONENTIAL, {("a", "b"): KNOWN, "c": LETTERS}, COIN, {}, ENUMERATED,
                      {NormalNoise, Configurations}),
     "combinations, two scores": (TWO, {("a", "b"): KNOWN, "c": LETTERS}, None, {}, ENUMERATED, {Configurations}),
@@ -66,6 +76,7 @@ CASES = {
 def data_of(program, rng):
     """Return records in the order of the kernels' columns: linear ones, codes, variances of the records' own."""
     outputs = [table.outputs for factors in program.having(CategoryFactors) for table in factors.tables]
+    outputs += [count for products in program.having(CategoryProducts) for count in products.outputs]
     labels = [table.codes for table in program.having(LabelTable)]
     for sums in program.having(Configurations):
         outputs.append(sums.observations // max(sums.label_codes, 1))
