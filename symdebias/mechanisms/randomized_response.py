@@ -8,6 +8,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
+from symdebias.codegen import draws
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import ChannelMechanism, Clipped
 from symdebias.mechanisms.ranges import Labels
@@ -100,11 +101,17 @@ class RandomizedResponse(ChannelMechanism):
         known = np.array(self.range.numbers)
         if len(known) == 2:
             return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
-        sent, change = np.empty(len(values)), 1 - self.keep_probability
+        sent, change = values if values.flags.writeable else np.empty(len(values)), 1 - self.keep_probability
+        many = source.hardened and not source.seeded and len(values) >= draws.MANY
+        kernel = draws.compiled("other_labels") if many else None
 
         def draw(part: slice) -> None:
             places = self.range.codes(values[part])
-            sent[part] = known[sampling.exchanged_places(places, len(known), change, source)]
+            if kernel is not None:
+                changed, moves = sampling.moves(len(known), change, len(places), source)
+                kernel(changed.view(np.uint8), moves, known, places, sent[part])
+            else:
+                sent[part] = known[sampling.exchanged_places(places, len(known), change, source)]
 
         sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
         return sent
@@ -114,6 +121,6 @@ class RandomizedResponse(ChannelMechanism):
         # The copy of `clip`: another one would take half of the time.
         values = self._given_up(clipped, RandomizedResponse)
         if len(known) != 2 or not values.flags.writeable:
-            return super()._noise_in_place(clipped, source)
+            return self._add_noise(values, source)
         sampling.exchange(values, (known[0], known[1]), 1 - self.keep_probability, source)
         return values

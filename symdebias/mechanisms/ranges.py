@@ -346,19 +346,22 @@ class Grid(Numbers):
         ValueError
             A value is not on the grid, or without bounds too far out on it.
         """
-        require_finite(values)
         if self.bounds is not None:
             one_number_each(values)
-        if len(values) >= draws.MANY:
-            try:
-                parts = over_chunks(len(values), lambda part: self._clip(values[part]), NUMBERS)
-                return np.concatenate([part for part, _ in parts]), np.concatenate([outside for _, outside in parts])
-            except ValueError:
-                # The row that a message names is one of all.
-                pass
-        return self._clip(values)
+        if self.bounds is None or values.size < draws.MANY or not values.flags.c_contiguous:
+            return self._clip(values)
+        clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+        kernel, given, flat, marks = draws.compiled("clip_grid"), values.ravel(), clipped.ravel(), outside.view(np.uint8)
+
+        def clip(part: slice) -> int:
+            found: int = kernel(given[part], self.step, self.bounds, self._ends, flat[part], marks[part])
+            return found
+
+        # What is refused has a message of its own.
+        return self._clip(values) if any(over_chunks(len(values), clip, NUMBERS)) else (clipped, outside)
 
     def _clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        require_finite(values)
         places = self.places(values)
         far = ~(np.abs(places) <= _FARTHEST_PLACE)
         if self.bounds is None and far.any():
@@ -493,8 +496,14 @@ class Labels(Range):
             if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
                 return copied, np.zeros(len(values), dtype=bool)
         elif len(values) >= draws.MANY:
-            if all(over_chunks(len(values), lambda part: all_among(values[part], self.numbers), NUMBERS)):
-                return _as_they_are(values)
+            others = np.empty(len(values))
+
+            def copy(part: slice) -> bool:
+                others[part] = values[part]
+                return all_among(others[part], self.numbers)
+
+            if all(over_chunks(len(values), copy, NUMBERS)):
+                return others, np.zeros(len(values), dtype=bool)
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
         except ValueError:

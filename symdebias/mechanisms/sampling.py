@@ -204,15 +204,23 @@ def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any,
     span = high - low
     if span == 1:
         return np.full(count, low, dtype=np.int64)
-    # Words beyond the last multiple of the span would make some integers likelier, and are drawn again.
-    last = np.uint64(2**64 - 1 - 2**64 % span)
-    words = source.words(count).view(np.uint64)
-    while (again := np.flatnonzero(words > last)).size:
-        words = words.copy()
-        words[again] = source.words(len(again)).view(np.uint64)
+    words = even_words(np.empty(count, dtype=np.int64), span, source).view(np.uint64)
     drawn: np.ndarray[Any, np.dtype[np.int64]] = (words % np.uint64(span)).astype(np.int64)
     drawn += low
     return drawn
+
+
+def even_words(out: np.ndarray[Any, np.dtype[np.int64]], span: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Write words of which all remainders by a span are equally likely, unsigned; none are drawn for a span of 1."""
+    if span == 1:
+        return out
+    # Words beyond the last multiple of the span would make some remainders likelier, and are drawn again.
+    last = np.uint64(2**64 - 1 - 2**64 % span)
+    words = source.written(out).view(np.uint64)
+    while len(words) and words.max() > last:
+        again = np.flatnonzero(words > last)
+        words[again] = source.words(len(again)).view(np.uint64)
+    return out
 
 
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
@@ -464,8 +472,19 @@ def exchanged_places(
     """Return places among so many, 3 or more, each with a probability as for `flips` exchanged for any other one."""
     changed = flips(probability, len(places), source)
     # One to count - 1 places further round the circle: each other value with the same probability.
-    moves = integers(1, count, len(places), source)
-    return np.where(changed, (places + moves) % count, places)
+    steps = integers(1, count, len(places), source)
+    return np.where(changed, (places + steps) % count, places)
+
+
+def moves(
+    labels: int, probability: float, count: int, source: Source
+) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return what `exchanged_places` of so many labels draws: which change, and words that say how far each is moved.
+
+    The remainder of a word by ``labels - 1``, unsigned, is one less than that.
+    """
+    changed = flips(probability, count, source)
+    return changed, even_words(np.empty(count, dtype=np.int64), labels - 1, source)
 
 
 def simulated_cap_points(
