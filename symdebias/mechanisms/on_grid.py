@@ -7,7 +7,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen import draws
-from symdebias.mechanisms import rounded, sampling
+from symdebias.mechanisms import rounded, sampling, scratch
 from symdebias.mechanisms.ranges import Grid
 from symdebias.mechanisms.sampling import Source
 
@@ -36,7 +36,8 @@ def noised_places(
         Whether values are given up, and what is returned may stand in their place.
     """
     sent = values if in_place else np.empty(values.shape)
-    if by_kernel and values.size == len(values) >= draws.MANY and values.flags.c_contiguous:
+    many = by_kernel and values.size == len(values) >= draws.MANY and values.flags.c_contiguous
+    if many:
         kernel, drawn = draws.compiled("release_whole"), replace(source, many=True)
         given, released = values.reshape(-1), sent.reshape(-1)
 
@@ -50,5 +51,5 @@ def noised_places(
             # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
             sent[part] = grid.step * (places + noise(places.shape, source))
 
-    sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
+    sampling.in_parts(len(values), draw, source, scratch.PART if many else sampling.COINS, whole_stream=True)
     return sent

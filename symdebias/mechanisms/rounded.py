@@ -33,7 +33,6 @@ Shrestha & Hay 2022 (arXiv 2207.13793); Karney 2016 (arXiv 1303.6257, exact samp
 
 import functools
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -45,9 +44,10 @@ from mpmath import fp as _FLOATS
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
+from symdebias.mechanisms import scratch
 from symdebias.mechanisms.clipping import BoolArray
 from symdebias.mechanisms.ranges import Ball, Numbers
-from symdebias.mechanisms.sampling import Source, even_words, in_parts, integers
+from symdebias.mechanisms.sampling import Source, evened, in_parts, integers
 from symdebias.mechanisms.word_bits import LARGEST, MORE, minus_log, more_bits, number, signed, tail, uniform
 from symdebias.privacy import precise
 
@@ -60,12 +60,10 @@ _FINE, _BETWEEN = 2.0**20, 2.0**12
 _FEW = 2**46
 # Noise that is computed at a time: it fits a cache.
 _BLOCK = 1 << 15
-# Noise that one thread draws at a time, in blocks, and the largest scale in steps of noise that kernels round.
-_PART, _LARGEST_SCALE = 1 << 17, 2.0**40
+# The largest scale in steps of noise that kernels round.
+_LARGEST_SCALE = 2.0**40
 # Numbers in doubt of a part, for which there is room: two or so are.
 _DOUBTS = 64
-_own = threading.local()
-_PLACES = 6
 # What float64 may be off by, relative to the largest that noise can be: 32 units in the last place and some products.
 _ROUNDING = 2.0**-46
 # -log u for the least u of a word.
@@ -127,11 +125,11 @@ def noised(
         place(rows)
         draw(slice(rows.start * columns, rows.stop * columns))
 
-    rows = max(1, _PART // columns)
-    if columns > _PART or source.seeded:
+    rows = max(1, scratch.PART // columns)
+    if columns > scratch.PART or source.seeded:
         # A seeded stream goes through the numbers by blocks of one size, whatever rows they are of.
         over_chunks(len(values), place, rows)
-        in_parts(values.size, draw, drawn, _PART)
+        in_parts(values.size, draw, drawn, scratch.PART)
     else:
         over_chunks(len(values), both, rows)
     return released
@@ -192,9 +190,12 @@ def discrete_laplace(
     The difference of two geometric numbers, each the whole part of an exponential one.
     """
     found, drawn = _room(shape, out), _of_many(source, math.prod(shape))
+    if drawn.many and not source.seeded:
+        in_parts(len(found), lambda part: _difference(scale, found[part], drawn), source, scratch.PART)
+        return found.reshape(shape)
 
     def subtract(part: slice) -> None:
-        found[part] -= _geometric(scale, 1.0, _scratch(1, part.stop - part.start), drawn)
+        found[part] -= _geometric(scale, 1.0, scratch.integers(scratch.DRAWN, part.stop - part.start), drawn)
 
     in_parts(len(found), lambda part: _geometric(scale, 1.0, found[part], drawn), source, _BLOCK)
     in_parts(len(found), subtract, source, _BLOCK)
@@ -204,7 +205,7 @@ def discrete_laplace(
 def geometric(rate: float, count: int, source: Source) -> IntegerArray:
     """Return independent integers k >= 0 of probability (1 - q) q^k, q = exp(-rate), for a positive rate."""
     found, drawn = np.empty(count, dtype=np.int64), _of_many(source, count)
-    in_parts(count, lambda part: _geometric(1.0, rate, found[part], drawn), source, _BLOCK)
+    in_parts(count, lambda part: _geometric(1.0, rate, found[part], drawn), source, _size(drawn))
     return found
 
 
@@ -221,7 +222,7 @@ def staircase(
     gamma is the width of the upper step, in sensitivities; the scale is the sensitivity in steps, at least 1.
     """
     found, drawn = _room(shape, out), _of_many(source, math.prod(shape))
-    in_parts(len(found), lambda part: _staircase(epsilon, gamma, scale, found[part], drawn), source, _BLOCK)
+    in_parts(len(found), lambda part: _staircase(epsilon, gamma, scale, found[part], drawn), source, _size(drawn))
     return found.reshape(shape)
 
 
@@ -248,13 +249,13 @@ def discrete_staircase(
         def draw(part: slice) -> None:
             _whole_stairs(epsilon, sensitivity, high, drawn[part], many)
 
-        in_parts(len(drawn), draw, source, _BLOCK, whole_stream=True)
+        in_parts(len(drawn), draw, source, scratch.PART, whole_stream=True)
         return drawn.reshape(shape)
     pending = np.arange(len(drawn))
     while len(pending):
         count = len(pending)
         stairs = _geometric(1.0, epsilon, np.empty(count, dtype=np.int64), source)
-        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), count, source)
+        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), source.words(count), source)
         place = np.where(
             on_lower,
             integers(min(high, sensitivity - 1), sensitivity, count, source),
@@ -308,7 +309,7 @@ def _by_kernel(
     draw: Callable[[IntegerArray, Source], None], shape: tuple[int, ...], source: Source, out: IntegerArray | None
 ) -> IntegerArray:
     found = _room(shape, out)
-    in_parts(len(found), lambda part: draw(found[part], source), source, _PART)
+    in_parts(len(found), lambda part: draw(found[part], source), source, scratch.PART)
     return found.reshape(shape)
 
 
@@ -322,22 +323,30 @@ def _of_many(source: Source, count: int) -> Source:
     return replace(source, many=True) if count >= draws.MANY and not source.many else source
 
 
-def _scratch(place: int, count: int) -> IntegerArray:
-    """Return integers of this thread's own to write to: one of some places, each of which is used at one time only.
+def _size(source: Source) -> int:
+    """Return how many numbers are drawn together: of a seeded stream the same whatever draws from it."""
+    return scratch.PART if source.many and not source.seeded else _BLOCK
 
-    The first is that of words, and what they say is written elsewhere before others stand there.
+
+def _words(kinds: int, count: int, source: Source) -> Iterator[IntegerArray]:
+    """Yield so many words of each kind: secret ones are drawn at once, those of a seeded stream when it is their turn.
+
+    What is in doubt takes further words of the stream before the next kind.
     """
-    if count > _PART:
-        return np.empty(count, dtype=np.int64)
-    if not hasattr(_own, "integers"):
-        _own.integers = np.empty((_PLACES, _PART), dtype=np.int64)
-    found: IntegerArray = _own.integers[place, :count]
-    return found
+    if not source.many:
+        for _ in range(kinds):
+            yield source.words(count)
+        return
+    rows = scratch.integers(scratch.WORDS, count, kinds).reshape(kinds, count)
+    if not source.seeded:
+        source.written(rows.reshape(-1))
+    for row in rows:
+        yield source.written(row) if source.seeded else row
 
 
 def errors(count: int) -> IntegerArray:
     """Return integers of this thread's own, to which noise may be written that is used up before other noise is."""
-    return _scratch(_PLACES - 1, count)
+    return scratch.integers(scratch.NOISE, count)
 
 
 def _kernel(name: str, scale: float, shape: tuple[int, ...], source: Source) -> Callable[..., int] | None:
@@ -394,7 +403,7 @@ def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BoolA
 def _compiled_laplace(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
     """Write what `_laplace` returns."""
     for out in _blocks_of(found, source):
-        words, places = source.written(_scratch(0, len(out))), np.empty(_DOUBTS, dtype=np.int64)
+        words, places = source.written(scratch.integers(scratch.WORDS, len(out))), np.empty(_DOUBTS, dtype=np.int64)
         least = _least(scale * _LONGEST, source)
         if (doubts := kernel(words, scale, least, _FEW, out, places)) > _DOUBTS:
             places = np.empty(doubts, dtype=np.int64)
@@ -430,18 +439,30 @@ def _exact_laplace(scale: float, words: IntegerArray, source: Source) -> Callabl
 
 def _blocks_of(found: IntegerArray, source: Source) -> Iterator[IntegerArray]:
     """Yield what is written to together: of a seeded stream the same whatever draws from it, of secret bits all."""
-    size = _BLOCK if source.seeded else _PART
+    size = _BLOCK if source.seeded else scratch.PART
     return (found[start : start + size] for start in range(0, len(found), size))
 
 
-def _geometric(scale: float, rate: float, out: IntegerArray, source: Source) -> IntegerArray:
-    """Write integers k >= 0 of probability (1 - q) q^k, q = exp(-rate/scale): whole parts of exponential numbers."""
+def _difference(scale: float, out: IntegerArray, source: Source) -> None:
+    """Write differences of geometric numbers."""
+    count = len(out)
+    words = source.written(scratch.integers(scratch.WORDS, count, 2))
+    both = _geometric(scale, 1.0, scratch.integers(scratch.DRAWN, count, 2), source, words)
+    np.subtract(both[:count], both[count:], out=out)
+
+
+def _geometric(
+    scale: float, rate: float, out: IntegerArray, source: Source, given: IntegerArray | None = None
+) -> IntegerArray:
+    """Write integers k >= 0 of probability (1 - q) q^k, q = exp(-rate/scale): whole parts of exponential numbers.
+
+    Each comes from a word, given or drawn now.
+    """
+    words = next(_words(1, len(out), source)) if given is None else given
     if not source.many or scale / rate > _LARGEST_SCALE:
-        words = source.words(len(out))
         out[:], doubtful = _geometric_sizes(scale / rate, words)
         doubts = np.flatnonzero(doubtful)
     else:
-        words = source.written(_scratch(0, len(out)))
         # As of `_least`.
         slack = _geometric_slack(scale / rate) * (1.5 if source.seeded else 1.0)
         doubts = _doubts(draws.compiled("geometric"), words, scale / rate, slack, _FEW, out)
@@ -480,11 +501,10 @@ def _doubts(kernel: Callable[..., int], *arguments: Any) -> IntegerArray:
     return places[:count]
 
 
-def _coins(chance: Callable[[Any], Any], count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _coins(chance: Callable[[Any], Any], words: IntegerArray, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return coins that are True with a probability, which is given as a function of the arithmetic."""
-    words = source.written(_scratch(0, count)) if source.many else source.words(count)
     if source.many:
-        heads = np.empty(count, dtype=np.uint8)
+        heads = np.empty(len(words), dtype=np.uint8)
         if not draws.compiled("coins")(words, chance(_FLOATS), heads):
             return heads.view(np.bool_)
     gap = (words & LARGEST).astype(np.float64) * 2.0**-63 - chance(_FLOATS)
@@ -502,14 +522,14 @@ def _lower(of: Any, epsilon: float, lower: float, upper: float) -> Any:
 
 
 def _staircase(epsilon: float, gamma: float, scale: float, out: IntegerArray, source: Source) -> None:
-    count = len(out)
-    stairs = _geometric(1.0, epsilon, _scratch(2, count), source)
-    on_lower = _coins(lambda of: _lower(of, epsilon, 1 - of.mpf(gamma), gamma), count, source)
+    kinds = _words(3, len(out), source)
+    stairs = _geometric(1.0, epsilon, scratch.integers(scratch.DRAWN, len(out)), source, next(kinds))
+    on_lower = _coins(lambda of: _lower(of, epsilon, 1 - of.mpf(gamma), gamma), next(kinds), source)
+    words = next(kinds)
     if source.many:
-        words, given = source.written(_scratch(0, count)), on_lower.view(np.uint8)
+        given = on_lower.view(np.uint8)
         doubts = _doubts(draws.compiled("stairs"), words, stairs, given, gamma, scale, _ROUNDING, out)
     else:
-        words = source.words(count)
         inside = ((words & LARGEST).astype(np.float64) + 0.5) * 2.0**-63
         place = np.where(on_lower, gamma + (1 - gamma) * inside, gamma * inside)
         sizes = scale * (stairs + place)
@@ -530,18 +550,17 @@ def _staircase(epsilon: float, gamma: float, scale: float, out: IntegerArray, so
 def _whole_stairs(epsilon: float, sensitivity: int, high: int, out: IntegerArray, source: Source) -> None:
     """Write what `discrete_staircase` returns, by kernels."""
     kernel, count = draws.compiled("whole_stairs"), len(out)
-    begin = min(high, sensitivity - 1)
-    pending = _scratch(4, count)
+    begin, pending = min(high, sensitivity - 1), scratch.integers(scratch.PENDING, count)
+    spans = sensitivity - begin, high
     pending[:] = np.arange(count)
     while count:
-        stairs = _geometric(1.0, epsilon, _scratch(2, count), source)
-        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), count, source)
-        below = even_words(_scratch(0, count), sensitivity - begin, source)
-        above = even_words(_scratch(1, count), high, source)
-        signs, spans = source.written(_scratch(3, count)), (sensitivity - begin, high)
-        count = kernel(
-            stairs, on_lower.view(np.uint8), below, above, signs, spans, begin, sensitivity, pending[:count], out
-        )
+        # A span of 1 takes no words of a seeded stream.
+        kinds = _words(5 - (spans[0] == 1) - (spans[1] == 1), count, source)
+        stairs = _geometric(1.0, epsilon, scratch.integers(scratch.DRAWN, count), source, next(kinds))
+        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), next(kinds), source)
+        below, above = (stairs if span == 1 else evened(next(kinds), span, source) for span in spans)
+        given = stairs, on_lower.view(np.uint8), below, above, next(kinds)
+        count = kernel(*given, spans, begin, sensitivity, pending[:count], out)
 
 
 def _normal(scale: float, count: int, source: Source) -> IntegerArray:
@@ -572,8 +591,12 @@ def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArr
     for out in _blocks_of(found, source):
         pairs = (len(out) + 1) // 2
         whole = out if 2 * pairs == len(out) else np.empty(2 * pairs, dtype=np.int64)
-        words, places = _scratch(0, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
-        lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
+        words, places = scratch.integers(scratch.WORDS, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
+        if source.seeded:
+            lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
+        else:
+            source.written(words)
+            lengths, angles = words[:pairs], words[pairs:]
         least = _least(scale * math.sqrt(2 * _LONGEST), source)
         if (doubts := kernel(lengths, angles, scale, least, _FEW, whole, places)) > _DOUBTS:
             places = np.empty(doubts, dtype=np.int64)

@@ -204,23 +204,22 @@ def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any,
     span = high - low
     if span == 1:
         return np.full(count, low, dtype=np.int64)
-    words = even_words(np.empty(count, dtype=np.int64), span, source).view(np.uint64)
+    words = evened(source.words(count), span, source).view(np.uint64)
     drawn: np.ndarray[Any, np.dtype[np.int64]] = (words % np.uint64(span)).astype(np.int64)
     drawn += low
     return drawn
 
 
-def even_words(out: np.ndarray[Any, np.dtype[np.int64]], span: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Write words of which all remainders by a span are equally likely, unsigned; none are drawn for a span of 1."""
-    if span == 1:
-        return out
-    # Words beyond the last multiple of the span would make some remainders likelier, and are drawn again.
-    last = np.uint64(2**64 - 1 - 2**64 % span)
-    words = source.written(out).view(np.uint64)
+def evened(
+    given: np.ndarray[Any, np.dtype[np.int64]], span: int, source: Source
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return words, some of them drawn again in their place, of which all remainders by a span are equally likely."""
+    # Words beyond the last multiple of the span would make some remainders likelier. Words are unsigned here.
+    last, words = np.uint64(2**64 - 1 - 2**64 % span), given.view(np.uint64)
     while len(words) and words.max() > last:
         again = np.flatnonzero(words > last)
         words[again] = source.words(len(again)).view(np.uint64)
-    return out
+    return given
 
 
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
@@ -484,7 +483,7 @@ def moves(
     The remainder of a word by ``labels - 1``, unsigned, is one less than that.
     """
     changed = flips(probability, count, source)
-    return changed, even_words(np.empty(count, dtype=np.int64), labels - 1, source)
+    return changed, evened(source.words(count), labels - 1, source)
 
 
 def simulated_cap_points(
