@@ -119,19 +119,61 @@ def kernel(stairs, lower, below, above, signs, spans, begin, stair, pending, fou
     return count
 """
 
-OTHER_LABELS = f"""
-def kernel(changed, words, known, places, sent):
-    # One to count - 1 places further round the circle.
-    count, moved = np.int64(len(known)), np.empty({TILE}, np.int64)
-    span = np.float64(count - 1)
-    inverse = 1.0/span
-    for start in range(0, len(words), {TILE}):
-        size = min({TILE}, len(words) - start)
-        given, coins, old = words[start:start + size], changed[start:start + size], places[start:start + size]
+_TIED = """
+    # A coin takes eight bits, and 45 of a word besides where these leave it open. Where there are fewer words than
+    # such coins nothing is done, and how many there are is returned.
+    first, rest = threshold
+    tied = np.int64(0)
+    for i in range(len(octets)):
+        tied += np.int64(np.int64(octets[i]) == first)
+    if tied > len(words):
+        return tied
+    tied = 0
+"""
+
+_HEADS = """
+        count = 0
         for i in range(size):
-            step = (1 + np.int64(remainder(given[i], span, inverse))) & -np.int64(coins[i])
-            place = old[i] + step
-            moved[i] = place - (count & -np.int64(place >= count))
+            heads[i] = np.int64(np.int64(coins[i]) < first)
+            ties[count] = i
+            count += np.int64(np.int64(coins[i]) == first)
+        for k in range(count):
+            heads[ties[k]] = np.int64(((words[tied] >> 19) & 0x1FFFFFFFFFFF) < rest)
+            tied += 1
+"""
+
+EXCHANGE = f"""
+def kernel(octets, words, threshold, bits, numbers, values):
+{_TIED}
+    ties, heads = np.empty({TILE}, np.int64), np.empty({TILE}, np.int64)
+    for start in range(0, len(octets), {TILE}):
+        size = min({TILE}, len(octets) - start)
+        coins, out, given = octets[start:start + size], values[start:start + size], numbers[start:start + size]
+        for i in range(size):
+            # Zero has two signs, and the sum with 0.0 one.
+            given[i] += 0.0
+{_HEADS}
+        for i in range(size):
+            # 0 or -1, of which all bits are set.
+            out[i] ^= -heads[i] & bits
+    return 0
+"""
+
+OTHER_LABELS = f"""
+def kernel(octets, words, threshold, moves, known, labels, sent):
+{_TIED}
+    ties, heads = np.empty({TILE}, np.int64), np.empty({TILE}, np.int64)
+    # One to count - 1 places further round the circle.
+    labels_known, moved = np.int64(len(known)), np.empty({TILE}, np.int64)
+    span = np.float64(labels_known - 1)
+    inverse = 1.0/span
+    for start in range(0, len(octets), {TILE}):
+        size = min({TILE}, len(octets) - start)
+        coins, given, old = octets[start:start + size], moves[start:start + size], labels[start:start + size]
+{_HEADS}
+        for i in range(size):
+            place = np.int64(old[i]) + ((1 + np.int64(remainder(given[i], span, inverse))) & -heads[i])
+            moved[i] = place - (labels_known & -np.int64(place >= labels_known))
         for i in range(size):
             sent[start + i] = known[moved[i]]
     return 0

@@ -348,22 +348,6 @@ def kernel(places, noise, step, origin, released):
     return 0
 """
 
-_EXCHANGE = """
-def kernel(octets, first, bits, numbers, values, places):
-    for i in range(len(octets)):
-        # Zero has two signs, and the sum with 0.0 one.
-        numbers[i] += 0.0
-    for i in range(len(octets)):
-        # 0 or -1, of which all bits are set.
-        changed = -np.int64(np.int64(octets[i]) < first)
-        values[i] ^= changed & bits
-    count = 0
-    for i in range(len(octets)):
-        places[count] = i
-        count += np.int64(np.int64(octets[i]) == first)
-    return count
-"""
-
 _CAP = f"""
 def kernel(lifts, upper, rim, slack, below, coarse, places):
     # Trials, of which each has a column of upper halves, are handed out in their order: a record takes the first of
@@ -418,6 +402,7 @@ def kernel(lifts, upper, rim, slack, below, coarse, places):
 """
 
 _integer, _number, _truth = numba.int64, numba.float64, numba.boolean
+_pair_of_integers = numba.types.UniTuple(_integer, 2)
 _lengths, _pair = numba.types.UniTuple(_number, 6), numba.types.UniTuple(_number, 2)
 _KERNELS: dict[str, tuple[str, Any]] = {
     "laplace": (_LAPLACE, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
@@ -451,7 +436,7 @@ _KERNELS: dict[str, tuple[str, Any]] = {
             _given_integers,
             _given_integers,
             _given_integers,
-            numba.types.UniTuple(_integer, 2),
+            _pair_of_integers,
             _integer,
             _integer,
             _integers,
@@ -460,14 +445,19 @@ _KERNELS: dict[str, tuple[str, Any]] = {
     ),
     "other_labels": (
         discrete_draws.OTHER_LABELS,
-        _integer(_given_octets, _given_integers, _given_numbers, _given_integers, _numbers),
+        _integer(
+            _given_octets, _given_integers, _pair_of_integers, _given_integers, _given_numbers, _numbers, _numbers
+        ),
     ),
     "clip_grid": (
         discrete_draws.CLIP_GRID,
-        _integer(_given_numbers, _number, _pair, numba.types.UniTuple(_integer, 2), _numbers, _octets),
+        _integer(_given_numbers, _number, _pair, _pair_of_integers, _numbers, _octets),
     ),
     "release_whole": (discrete_draws.RELEASE_WHOLE, _integer(_given_numbers, _given_integers, _number, _numbers)),
-    "exchange": (_EXCHANGE, _integer(_given_octets, _integer, _integer, _numbers, _integers, _integers)),
+    "exchange": (
+        discrete_draws.EXCHANGE,
+        _integer(_given_octets, _given_integers, _pair_of_integers, _integer, _numbers, _integers),
+    ),
 }
 
 
@@ -529,10 +519,10 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
         "coins": (words, 0.5, octets),
         "stairs": (words, found, octets & 1, 0.3, scale, 2.0**-46, more[:count], places),
         "whole_stairs": (found, octets & 1, words, words[::-1].copy(), -words, (3, 7), 7, 10, places, more[:count]),
-        "other_labels": (octets & 1, words, numbers[:5].copy(), np.arange(count) % 5, floats),
+        "other_labels": (octets, words[:1], (100, 2**44), words, numbers[:5].copy(), np.arange(count) % 5.0, floats),
         "clip_grid": (np.round(9 * numbers), 1.0, (-5.0, 5.0), (-5, 5), floats, octets),
         "release_whole": (np.round(9 * numbers), words >> 40, 0.5, floats),
-        "exchange": (octets, 100, 7, floats, floats.view(np.int64), places),
+        "exchange": (octets, words[:1], (100, 2**44), 7, floats, floats.view(np.int64)),
     }
     returned = kernel(*calls[name])
     ends = (found, more[:count], more[count:], places, octets)

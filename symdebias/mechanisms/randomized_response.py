@@ -9,7 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
 from symdebias.codegen import draws
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import sampling, scratch
 from symdebias.mechanisms.base import ChannelMechanism, Clipped
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import ChannelNoise, SymmetricChannel
@@ -102,16 +102,17 @@ class RandomizedResponse(ChannelMechanism):
         if len(known) == 2:
             return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
         sent, change = values if values.flags.writeable else np.empty(len(values)), 1 - self.keep_probability
-        many = source.hardened and not source.seeded and len(values) >= draws.MANY
-        kernel = draws.compiled("other_labels") if many else None
+        if source.hardened and not source.seeded and len(values) >= draws.MANY and values.flags.c_contiguous:
+
+            def exchange(part: slice) -> None:
+                sampling.exchange_labels(self.range.places(values[part]), known, change, sent[part], source)
+
+            sampling.in_parts(len(values), exchange, source, scratch.PART)
+            return sent
 
         def draw(part: slice) -> None:
             places = self.range.codes(values[part])
-            if kernel is not None:
-                changed, moves = sampling.moves(len(known), change, len(places), source)
-                kernel(changed.view(np.uint8), moves, known, places, sent[part])
-            else:
-                sent[part] = known[sampling.exchanged_places(places, len(known), change, source)]
+            sent[part] = known[sampling.exchanged_places(places, len(known), change, source)]
 
         sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
         return sent

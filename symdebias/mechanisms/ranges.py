@@ -464,7 +464,7 @@ class Labels(Range):
     @cached_property
     def numbers(self) -> tuple[float, ...]:
         """The numbers that stand for the labels: themselves, or the codes of text."""
-        return tuple(map(float, range(len(self.values)))) if self.is_text else self.values
+        return self._codes if self.is_text else self.values
 
     @property
     def bound(self) -> float:
@@ -474,6 +474,14 @@ class Labels(Range):
     def codes(self, values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the places, from 0 on, of numbers that stand for labels."""
         return places_among(self.numbers, values)
+
+    def places(self, values: FloatArray) -> FloatArray:
+        """Return what `codes` does as floats, those given where they are places already."""
+        return values if self.numbers == self._codes else self.codes(values).astype(np.float64)
+
+    @cached_property
+    def _codes(self) -> tuple[float, ...]:
+        return tuple(map(float, range(len(self.values))))
 
     def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return labels as they are; there is nothing that another one could be clipped to.
