@@ -179,6 +179,16 @@ def kernel(octets, words, threshold, moves, known, labels, sent):
     return 0
 """
 
+CODES = """
+def kernel(values, codes, copied):
+    others = np.int64(0)
+    for i in range(len(values)):
+        number = values[i]
+        others += np.int64(not ((number >= 0.0) & (number < codes) & (number == np.floor(number))))
+        copied[i] = number
+    return others
+"""
+
 CLIP_GRID = f"""
 def kernel(values, step, ends, places, clipped, outside):
     bad = np.int64(0)

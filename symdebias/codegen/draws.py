@@ -453,6 +453,7 @@ _KERNELS: dict[str, tuple[str, Any]] = {
         discrete_draws.CLIP_GRID,
         _integer(_given_numbers, _number, _pair, _pair_of_integers, _numbers, _octets),
     ),
+    "codes": (discrete_draws.CODES, _integer(_given_numbers, _number, _numbers)),
     "release_whole": (discrete_draws.RELEASE_WHOLE, _integer(_given_numbers, _given_integers, _number, _numbers)),
     "exchange": (
         discrete_draws.EXCHANGE,
@@ -521,6 +522,7 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
         "whole_stairs": (found, octets & 1, words, words[::-1].copy(), -words, (3, 7), 7, 10, places, more[:count]),
         "other_labels": (octets, words[:1], (100, 2**44), words, numbers[:5].copy(), np.arange(count) % 5.0, floats),
         "clip_grid": (np.round(9 * numbers), 1.0, (-5.0, 5.0), (-5, 5), floats, octets),
+        "codes": (np.round(4 * numbers), 3.0, floats),
         "release_whole": (np.round(9 * numbers), words >> 40, 0.5, floats),
         "exchange": (octets, words[:1], (100, 2**44), 7, floats, floats.view(np.int64)),
     }

@@ -498,20 +498,15 @@ class Labels(Range):
                 f"one label per record is noised; the values have the shape {values.shape}. Pass an array of shape "
                 "(n,)."
             )
-        if len(self.numbers) == 2 and len(values) >= draws.MANY and values.flags.c_contiguous:
-            kernel, copied = draws.compiled("labels"), np.empty(len(values))
-            pair, size = self.numbers, 4 * NUMBERS
-            if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
-                return copied, np.zeros(len(values), dtype=bool)
-        elif len(values) >= draws.MANY:
-            others = np.empty(len(values))
+        if len(values) >= draws.MANY and values.flags.c_contiguous:
+            copied, outside = np.empty(len(values)), np.empty(len(values), dtype=bool)
 
             def copy(part: slice) -> bool:
-                others[part] = values[part]
-                return all_among(others[part], self.numbers)
+                outside[part] = False
+                return self._copied(values[part], copied[part])
 
-            if all(over_chunks(len(values), copy, NUMBERS)):
-                return others, np.zeros(len(values), dtype=bool)
+            if all(over_chunks(len(values), copy, 2 * NUMBERS)):
+                return copied, outside
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
         except ValueError:
@@ -519,6 +514,15 @@ class Labels(Range):
             check_finite_values(values)
             raise
         return _as_they_are(values)
+
+    def _copied(self, values: FloatArray, out: FloatArray) -> bool:
+        """Write many labels to an array, and return whether all are declared."""
+        if len(self.numbers) == 2:
+            return not draws.compiled("labels")(values, *self.numbers, out)
+        if self.numbers == self._codes:
+            return not draws.compiled("codes")(values, float(len(self._codes)), out)
+        out[:] = values
+        return all_among(out, self.numbers)
 
 
 # ---- what they share with solvers that clip true records -------------------------------------------------
