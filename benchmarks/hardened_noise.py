@@ -190,14 +190,17 @@ def on_two_threads(count: int, repeats: int) -> None:
     normal, laplace = sd.Release(sd.GaussianMechanism(5.0, 1e-5, 1.0)), sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0))
     labels, coins = np.where(numbers < 0.5, -1.0, 1.0), sd.RandomizedResponse(1.0)
     counts, geometric = np.floor(20 * numbers), sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 20))
+    whole = sd.DiscreteStaircaseMechanism(1.0, bounds=(0, 20))
     stairs, cap = sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)), sd.SphericalCapMechanism(5.0, 1.0)
     calls: dict[str, Callable[[], object]] = {
         "privatize, normal": functools.partial(normal.privatize, rows),
         "privatize, normal, seeded": functools.partial(normal.privatize, rows, random_state=0),
         "Laplace": functools.partial(laplace.privatize, numbers),
         "labels": functools.partial(coins.privatize, labels),
+        "labels of twenty": functools.partial(sd.RandomizedResponse(1.0, categories=range(20)).privatize, counts),
         "staircase": functools.partial(stairs.privatize, numbers),
         "discrete Laplace": functools.partial(geometric.privatize, counts),
+        "discrete staircase": functools.partial(whole.privatize, counts),
         "cap": functools.partial(cap.privatize, rows[: max(1, len(rows) // 2)]),
     }
     print(f"{f'{count:,} numbers by the clock, ms':<42}{'one thread':>12}{'two':>10}{'times':>8}")

@@ -14,13 +14,13 @@ from typing import Any
 import numba
 import numpy as np
 
+from symdebias.codegen import discrete_draws
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import IMPORTS
 
 # Fewer numbers than these are drawn and clipped sooner than a kernel is compiled.
 MANY = 2**19
-# Numbers that are computed at a time: their workspace stays in the nearest cache.
-_TILE = 512
+_TILE = discrete_draws.TILE
 # Numbers of rows that are clipped at a time, and of which the same holds.
 _CLIPPED = 640
 # Trials of points of a sphere that are looked at together.
@@ -348,22 +348,6 @@ def kernel(places, noise, step, origin, released):
     return 0
 """
 
-_EXCHANGE = """
-def kernel(octets, first, bits, numbers, values, places):
-    for i in range(len(octets)):
-        # Zero has two signs, and the sum with 0.0 one.
-        numbers[i] += 0.0
-    for i in range(len(octets)):
-        # 0 or -1, of which all bits are set.
-        changed = -np.int64(np.int64(octets[i]) < first)
-        values[i] ^= changed & bits
-    count = 0
-    for i in range(len(octets)):
-        places[count] = i
-        count += np.int64(np.int64(octets[i]) == first)
-    return count
-"""
-
 _CAP = f"""
 def kernel(lifts, upper, rim, slack, below, coarse, places):
     # Trials, of which each has a column of upper halves, are handed out in their order: a record takes the first of
@@ -418,7 +402,8 @@ def kernel(lifts, upper, rim, slack, below, coarse, places):
 """
 
 _integer, _number, _truth = numba.int64, numba.float64, numba.boolean
-_lengths = numba.types.UniTuple(_number, 6)
+_pair_of_integers = numba.types.UniTuple(_integer, 2)
+_lengths, _pair = numba.types.UniTuple(_number, 6), numba.types.UniTuple(_number, 2)
 _KERNELS: dict[str, tuple[str, Any]] = {
     "laplace": (_LAPLACE, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
     "normal": (_NORMAL, _integer(_given_integers, _given_integers, _number, _number, _integer, _integers, _integers)),
@@ -435,7 +420,45 @@ _KERNELS: dict[str, tuple[str, Any]] = {
         _CAP,
         _integer(_given_float_rows, _given_halves, numba.float32, numba.float32, numba.int32, _integer, _integers),
     ),
-    "exchange": (_EXCHANGE, _integer(_given_octets, _integer, _integer, _numbers, _integers, _integers)),
+    "geometric": (discrete_draws.GEOMETRIC, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
+    "coins": (discrete_draws.COINS, _integer(_given_integers, _number, _octets)),
+    "stairs": (
+        discrete_draws.STAIRS,
+        _integer(
+            _given_integers, _given_integers, _given_octets, _number, _number, _number, _integers, _integers
+        ),
+    ),
+    "whole_stairs": (
+        discrete_draws.WHOLE_STAIRS,
+        _integer(
+            _given_integers,
+            _given_octets,
+            _given_integers,
+            _given_integers,
+            _given_integers,
+            _pair_of_integers,
+            _integer,
+            _integer,
+            _integers,
+            _integers,
+        ),
+    ),
+    "other_labels": (
+        discrete_draws.OTHER_LABELS,
+        _integer(
+            _given_octets, _given_integers, _pair_of_integers, _given_integers, _given_numbers, _numbers, _numbers
+        ),
+    ),
+    "clip_grid": (
+        discrete_draws.CLIP_GRID,
+        _integer(_given_numbers, _number, _pair, _pair_of_integers, _numbers, _octets),
+    ),
+    "codes": (discrete_draws.CODES, _integer(_given_numbers, _number, _numbers)),
+    "release_whole": (discrete_draws.RELEASE_WHOLE, _integer(_given_numbers, _given_integers, _number, _numbers)),
+    "exchange": (
+        discrete_draws.EXCHANGE,
+        _integer(_given_octets, _given_integers, _pair_of_integers, _integer, _numbers, _integers),
+    ),
 }
 
 
@@ -445,7 +468,7 @@ def source(name: str) -> KernelSource:
     body, signature = _KERNELS[name]
     helpers = "".join(
         f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}\n\n"
-        for one in (exponential, nearest, rough_pair)
+        for one in (exponential, nearest, discrete_draws.remainder, rough_pair)
         if f"{one.__name__}(" in body
     )
     text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}{body}'
@@ -493,7 +516,15 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
             2**20,
             places,
         ),
-        "exchange": (octets, 100, 7, floats, floats.view(np.int64), places),
+        "geometric": (words, 3.5, 2.0**-40, 2**46, found, places),
+        "coins": (words, 0.5, octets),
+        "stairs": (words, found, octets & 1, 0.3, scale, 2.0**-46, more[:count], places),
+        "whole_stairs": (found, octets & 1, words, words[::-1].copy(), -words, (3, 7), 7, 10, places, more[:count]),
+        "other_labels": (octets, words[:1], (100, 2**44), words, numbers[:5].copy(), np.arange(count) % 5.0, floats),
+        "clip_grid": (np.round(9 * numbers), 1.0, (-5.0, 5.0), (-5, 5), floats, octets),
+        "codes": (np.round(4 * numbers), 3.0, floats),
+        "release_whole": (np.round(9 * numbers), words >> 40, 0.5, floats),
+        "exchange": (octets, words[:1], (100, 2**44), 7, floats, floats.view(np.int64)),
     }
     returned = kernel(*calls[name])
     ends = (found, more[:count], more[count:], places, octets)

@@ -1,5 +1,6 @@
 """The discrete Laplace mechanism: two-sided geometric noise on the steps of a grid, for counts and codes."""
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,13 +8,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
-import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
-from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms import on_grid, rounded, sampling
+from symdebias.mechanisms.base import Clipped, Mechanism
 from symdebias.mechanisms.ranges import Grid, checked_bounds, scale_of
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
@@ -127,18 +127,16 @@ class DiscreteLaplaceMechanism(Mechanism):
         """Multiples of the step within the bounds."""
         return Grid(self.bounds, self.step)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, DiscreteLaplaceMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         hardened = source.hardened and self.guarantee is not None
-        noise = rounded.discrete_laplace if hardened else sampling.discrete_laplace_noise
-        scale, sent = self._scale_in_steps, np.empty(values.shape)
-
-        def draw(part: slice) -> None:
-            places = self.range.places(values[part]).astype(np.int64)
-            # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
-            sent[part] = self.step * (places + noise(scale, places.shape, source))
-
-        sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
-        return sent
+        law = rounded.discrete_laplace if hardened else sampling.discrete_laplace_noise
+        noise = functools.partial(law, self._scale_in_steps)
+        return on_grid.noised_places(
+            values, self.range, noise, source, by_kernel=hardened, in_place=values.flags.writeable
+        )
 
 
 @lru_cache(maxsize=1024)

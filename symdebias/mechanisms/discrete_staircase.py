@@ -1,5 +1,6 @@
 """The discrete staircase mechanism: noise on a grid of least expected size under pure differential privacy."""
 
+import functools
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -10,8 +11,8 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, EPSILON, shown
-from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms import on_grid, rounded, sampling
+from symdebias.mechanisms.base import Clipped, Mechanism
 from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
 from symdebias.mechanisms.ranges import Grid, checked_bounds
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
@@ -115,18 +116,16 @@ class DiscreteStaircaseMechanism(Mechanism):
         """Multiples of the step within the bounds."""
         return Grid(self.bounds, self.step)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, DiscreteStaircaseMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         assert isinstance(self.r, int)
-        steps, high, sent = self.sensitivity, self.r, np.empty(values.shape)
-        noise = rounded.discrete_staircase if source.hardened else sampling.discrete_staircase_noise
-
-        def draw(part: slice) -> None:
-            places = self.range.places(values[part]).astype(np.int64)
-            # Integers, whose sum is exact.
-            sent[part] = self.step * (places + noise(self.epsilon, steps, high, places.shape, source))
-
-        sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
-        return sent
+        law = rounded.discrete_staircase if source.hardened else sampling.discrete_staircase_noise
+        noise = functools.partial(law, self.epsilon, self.sensitivity, self.r)
+        return on_grid.noised_places(
+            values, self.range, noise, source, by_kernel=source.hardened, in_place=values.flags.writeable
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,8 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
-from symdebias.mechanisms import sampling
+from symdebias.codegen import draws
+from symdebias.mechanisms import sampling, scratch
 from symdebias.mechanisms.base import ChannelMechanism, Clipped
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import ChannelNoise, SymmetricChannel
@@ -100,7 +101,14 @@ class RandomizedResponse(ChannelMechanism):
         known = np.array(self.range.numbers)
         if len(known) == 2:
             return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
-        sent, change = np.empty(len(values)), 1 - self.keep_probability
+        sent, change = values if values.flags.writeable else np.empty(len(values)), 1 - self.keep_probability
+        if source.hardened and not source.seeded and len(values) >= draws.MANY and values.flags.c_contiguous:
+
+            def exchange(part: slice) -> None:
+                sampling.exchange_labels(self.range.places(values[part]), known, change, sent[part], source)
+
+            sampling.in_parts(len(values), exchange, source, scratch.PART)
+            return sent
 
         def draw(part: slice) -> None:
             places = self.range.codes(values[part])
@@ -114,6 +122,6 @@ class RandomizedResponse(ChannelMechanism):
         # The copy of `clip`: another one would take half of the time.
         values = self._given_up(clipped, RandomizedResponse)
         if len(known) != 2 or not values.flags.writeable:
-            return super()._noise_in_place(clipped, source)
+            return self._add_noise(values, source)
         sampling.exchange(values, (known[0], known[1]), 1 - self.keep_probability, source)
         return values

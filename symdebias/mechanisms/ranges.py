@@ -346,19 +346,22 @@ class Grid(Numbers):
         ValueError
             A value is not on the grid, or without bounds too far out on it.
         """
-        require_finite(values)
         if self.bounds is not None:
             one_number_each(values)
-        if len(values) >= draws.MANY:
-            try:
-                parts = over_chunks(len(values), lambda part: self._clip(values[part]), NUMBERS)
-                return np.concatenate([part for part, _ in parts]), np.concatenate([outside for _, outside in parts])
-            except ValueError:
-                # The row that a message names is one of all.
-                pass
-        return self._clip(values)
+        if self.bounds is None or values.size < draws.MANY or not values.flags.c_contiguous:
+            return self._clip(values)
+        clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+        kernel, given, flat, marks = draws.compiled("clip_grid"), values.ravel(), clipped.ravel(), outside.view(np.uint8)
+
+        def clip(part: slice) -> int:
+            found: int = kernel(given[part], self.step, self.bounds, self._ends, flat[part], marks[part])
+            return found
+
+        # What is refused has a message of its own.
+        return self._clip(values) if any(over_chunks(len(values), clip, NUMBERS)) else (clipped, outside)
 
     def _clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        require_finite(values)
         places = self.places(values)
         far = ~(np.abs(places) <= _FARTHEST_PLACE)
         if self.bounds is None and far.any():
@@ -461,7 +464,7 @@ class Labels(Range):
     @cached_property
     def numbers(self) -> tuple[float, ...]:
         """The numbers that stand for the labels: themselves, or the codes of text."""
-        return tuple(map(float, range(len(self.values)))) if self.is_text else self.values
+        return self._codes if self.is_text else self.values
 
     @property
     def bound(self) -> float:
@@ -471,6 +474,14 @@ class Labels(Range):
     def codes(self, values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the places, from 0 on, of numbers that stand for labels."""
         return places_among(self.numbers, values)
+
+    def places(self, values: FloatArray) -> FloatArray:
+        """Return what `codes` does as floats, those given where they are places already."""
+        return values if self.numbers == self._codes else self.codes(values).astype(np.float64)
+
+    @cached_property
+    def _codes(self) -> tuple[float, ...]:
+        return tuple(map(float, range(len(self.values))))
 
     def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return labels as they are; there is nothing that another one could be clipped to.
@@ -487,14 +498,15 @@ class Labels(Range):
                 f"one label per record is noised; the values have the shape {values.shape}. Pass an array of shape "
                 "(n,)."
             )
-        if len(self.numbers) == 2 and len(values) >= draws.MANY and values.flags.c_contiguous:
-            kernel, copied = draws.compiled("labels"), np.empty(len(values))
-            pair, size = self.numbers, 4 * NUMBERS
-            if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
-                return copied, np.zeros(len(values), dtype=bool)
-        elif len(values) >= draws.MANY:
-            if all(over_chunks(len(values), lambda part: all_among(values[part], self.numbers), NUMBERS)):
-                return _as_they_are(values)
+        if len(values) >= draws.MANY and values.flags.c_contiguous:
+            copied, outside = np.empty(len(values)), np.empty(len(values), dtype=bool)
+
+            def copy(part: slice) -> bool:
+                outside[part] = False
+                return self._copied(values[part], copied[part])
+
+            if all(over_chunks(len(values), copy, 2 * NUMBERS)):
+                return copied, outside
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
         except ValueError:
@@ -502,6 +514,15 @@ class Labels(Range):
             check_finite_values(values)
             raise
         return _as_they_are(values)
+
+    def _copied(self, values: FloatArray, out: FloatArray) -> bool:
+        """Write many labels to an array, and return whether all are declared."""
+        if len(self.numbers) == 2:
+            return not draws.compiled("labels")(values, *self.numbers, out)
+        if self.numbers == self._codes:
+            return not draws.compiled("codes")(values, float(len(self._codes)), out)
+        out[:] = values
+        return all_among(out, self.numbers)
 
 
 # ---- what they share with solvers that clip true records -------------------------------------------------

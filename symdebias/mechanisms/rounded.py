@@ -33,7 +33,6 @@ Shrestha & Hay 2022 (arXiv 2207.13793); Karney 2016 (arXiv 1303.6257, exact samp
 
 import functools
 import math
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -45,9 +44,11 @@ from mpmath import fp as _FLOATS
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
+from symdebias.mechanisms import scratch
 from symdebias.mechanisms.clipping import BoolArray
 from symdebias.mechanisms.ranges import Ball, Numbers
-from symdebias.mechanisms.sampling import Source, in_parts, integers
+from symdebias.mechanisms.sampling import Source, evened, in_parts, integers
+from symdebias.mechanisms.word_bits import LARGEST, MORE, minus_log, more_bits, number, signed, tail, uniform
 from symdebias.privacy import precise
 
 # Takes a scale in steps, a shape, a source and what to write to, and returns noise in steps.
@@ -57,20 +58,16 @@ Noise = Callable[[float, tuple[int, ...], Source, IntegerArray], IntegerArray]
 _FINE, _BETWEEN = 2.0**20, 2.0**12
 # A word with fewer leading bits than this says too little of its number. A draw has one such word in 2^17.
 _FEW = 2**46
-# Bits beyond the first word where a result is in doubt, in words.
-_MORE = 3
 # Noise that is computed at a time: it fits a cache.
 _BLOCK = 1 << 15
-# Noise that one thread draws at a time, in blocks, and the largest scale in steps of noise that kernels round.
-_PART, _LARGEST_SCALE = 1 << 17, 2.0**40
+# The largest scale in steps of noise that kernels round.
+_LARGEST_SCALE = 2.0**40
 # Numbers in doubt of a part, for which there is room: two or so are.
 _DOUBTS = 64
-_own = threading.local()
 # What float64 may be off by, relative to the largest that noise can be: 32 units in the last place and some products.
 _ROUNDING = 2.0**-46
 # -log u for the least u of a word.
 _LONGEST = 44.0
-_LARGEST = 2**63 - 1
 
 
 def step_for(scale: float, sensitivity: Fraction) -> float:
@@ -122,18 +119,17 @@ def noised(
 
     def draw(part: slice) -> None:
         there = released.reshape(-1)[part]
-        errors = noise(scale / step, there.shape, drawn, _scratch(1, len(there)))
-        kernel(there.view(np.int64), errors, step, first, there)
+        kernel(there.view(np.int64), noise(scale / step, there.shape, drawn, errors(len(there))), step, first, there)
 
     def both(rows: slice) -> None:
         place(rows)
         draw(slice(rows.start * columns, rows.stop * columns))
 
-    rows = max(1, _PART // columns)
-    if columns > _PART or source.seeded:
+    rows = max(1, scratch.PART // columns)
+    if columns > scratch.PART or source.seeded:
         # A seeded stream goes through the numbers by blocks of one size, whatever rows they are of.
         over_chunks(len(values), place, rows)
-        in_parts(values.size, draw, drawn, _PART)
+        in_parts(values.size, draw, drawn, scratch.PART)
     else:
         over_chunks(len(values), both, rows)
     return released
@@ -186,19 +182,31 @@ def normal(scale: float, shape: tuple[int, ...], source: Source, out: IntegerArr
     return _by_kernel(functools.partial(_compiled_normal, kernel, scale), shape, source, out)
 
 
-def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
+def discrete_laplace(
+    scale: float, shape: tuple[int, ...], source: Source, out: IntegerArray | None = None
+) -> IntegerArray:
     """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale), for any positive scale.
 
     The difference of two geometric numbers, each the whole part of an exponential one.
     """
-    first, second = (_in_blocks(functools.partial(_geometric, scale, 1.0), shape, source) for _ in range(2))
-    first -= second
-    return first
+    found, drawn = _room(shape, out), _of_many(source, math.prod(shape))
+    if drawn.many and not source.seeded:
+        in_parts(len(found), lambda part: _difference(scale, found[part], drawn), source, scratch.PART)
+        return found.reshape(shape)
+
+    def subtract(part: slice) -> None:
+        found[part] -= _geometric(scale, 1.0, scratch.integers(scratch.DRAWN, part.stop - part.start), drawn)
+
+    in_parts(len(found), lambda part: _geometric(scale, 1.0, found[part], drawn), source, _BLOCK)
+    in_parts(len(found), subtract, source, _BLOCK)
+    return found.reshape(shape)
 
 
 def geometric(rate: float, count: int, source: Source) -> IntegerArray:
     """Return independent integers k >= 0 of probability (1 - q) q^k, q = exp(-rate), for a positive rate."""
-    return _in_blocks(functools.partial(_geometric, 1.0, rate), (count,), source)
+    found, drawn = np.empty(count, dtype=np.int64), _of_many(source, count)
+    in_parts(count, lambda part: _geometric(1.0, rate, found[part], drawn), source, _size(drawn))
+    return found
 
 
 def staircase(
@@ -213,11 +221,18 @@ def staircase(
 
     gamma is the width of the upper step, in sensitivities; the scale is the sensitivity in steps, at least 1.
     """
-    return _in_blocks(functools.partial(_staircase, epsilon, gamma, scale), shape, source, out)
+    found, drawn = _room(shape, out), _of_many(source, math.prod(shape))
+    in_parts(len(found), lambda part: _staircase(epsilon, gamma, scale, found[part], drawn), source, _size(drawn))
+    return found.reshape(shape)
 
 
 def discrete_staircase(
-    epsilon: float, sensitivity: int, high: int, shape: tuple[int, ...], source: Source
+    epsilon: float,
+    sensitivity: int,
+    high: int,
+    shape: tuple[int, ...],
+    source: Source,
+    out: IntegerArray | None = None,
 ) -> IntegerArray:
     """Return independent integers k of probability proportional to e^(-epsilon i), i the stair of |k|.
 
@@ -225,13 +240,22 @@ def discrete_staircase(
     ----------
     epsilon, sensitivity, high, shape, source
         As for `symdebias.mechanisms.sampling.discrete_staircase_noise`.
+    out
+        As for `laplace`.
     """
-    drawn = np.empty(math.prod(shape), dtype=np.int64)
+    drawn, many = _room(shape, out), _of_many(source, math.prod(shape))
+    if many.many:
+
+        def draw(part: slice) -> None:
+            _whole_stairs(epsilon, sensitivity, high, drawn[part], many)
+
+        in_parts(len(drawn), draw, source, scratch.PART, whole_stream=True)
+        return drawn.reshape(shape)
     pending = np.arange(len(drawn))
     while len(pending):
         count = len(pending)
-        stairs = _geometric(1.0, epsilon, count, source)
-        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), count, source)
+        stairs = _geometric(1.0, epsilon, np.empty(count, dtype=np.int64), source)
+        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), source.words(count), source)
         place = np.where(
             on_lower,
             integers(min(high, sensitivity - 1), sensitivity, count, source),
@@ -272,7 +296,7 @@ def _in_blocks(
     source: Source,
     out: IntegerArray | None = None,
 ) -> IntegerArray:
-    found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
+    found = _room(shape, out)
 
     def fill(part: slice) -> None:
         found[part] = draw(part.stop - part.start, source)
@@ -284,17 +308,45 @@ def _in_blocks(
 def _by_kernel(
     draw: Callable[[IntegerArray, Source], None], shape: tuple[int, ...], source: Source, out: IntegerArray | None
 ) -> IntegerArray:
-    found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
-    in_parts(len(found), lambda part: draw(found[part], source), source, _PART)
+    found = _room(shape, out)
+    in_parts(len(found), lambda part: draw(found[part], source), source, scratch.PART)
     return found.reshape(shape)
 
 
-def _scratch(place: int, count: int) -> IntegerArray:
-    """Return integers of this thread's own to write to: one of two places, each of which is used at one time only."""
-    if not hasattr(_own, "integers"):
-        _own.integers = np.empty((2, _PART), dtype=np.int64)
-    found: IntegerArray = _own.integers[place, :count]
-    return found
+def _room(shape: tuple[int, ...], out: IntegerArray | None) -> IntegerArray:
+    """Return what is written to, one after the other."""
+    return np.empty(math.prod(shape), dtype=np.int64) if out is None else out
+
+
+def _of_many(source: Source, count: int) -> Source:
+    """Return a source that says whether kernels draw so many numbers."""
+    return replace(source, many=True) if count >= draws.MANY and not source.many else source
+
+
+def _size(source: Source) -> int:
+    """Return how many numbers are drawn together: of a seeded stream the same whatever draws from it."""
+    return scratch.PART if source.many and not source.seeded else _BLOCK
+
+
+def _words(kinds: int, count: int, source: Source) -> Iterator[IntegerArray]:
+    """Yield so many words of each kind: secret ones are drawn at once, those of a seeded stream when it is their turn.
+
+    What is in doubt takes further words of the stream before the next kind.
+    """
+    if not source.many:
+        for _ in range(kinds):
+            yield source.words(count)
+        return
+    rows = scratch.integers(scratch.WORDS, count, kinds).reshape(kinds, count)
+    if not source.seeded:
+        source.written(rows.reshape(-1))
+    for row in rows:
+        yield source.written(row) if source.seeded else row
+
+
+def errors(count: int) -> IntegerArray:
+    """Return integers of this thread's own, to which noise may be written that is used up before other noise is."""
+    return scratch.integers(scratch.NOISE, count)
 
 
 def _kernel(name: str, scale: float, shape: tuple[int, ...], source: Source) -> Callable[..., int] | None:
@@ -305,7 +357,7 @@ def _kernel(name: str, scale: float, shape: tuple[int, ...], source: Source) -> 
 
 def _exponential(words: IntegerArray) -> FloatArray:
     """Return -log u of the numbers u = (k + 1/2) 2^-63 in (0, 1), k the lower 63 bits of a word."""
-    numbers = (words & _LARGEST).astype(np.float64)
+    numbers = (words & LARGEST).astype(np.float64)
     numbers += 0.5
     numbers *= 2.0**-63
     np.log(numbers, out=numbers)
@@ -344,14 +396,14 @@ def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BoolA
     sizes -= nearest
     np.abs(sizes, out=sizes)
     doubtful = sizes > 0.5 - scale * _LONGEST * _ROUNDING
-    doubtful |= (words & _LARGEST) < _FEW
+    doubtful |= (words & LARGEST) < _FEW
     return nearest, doubtful
 
 
 def _compiled_laplace(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
     """Write what `_laplace` returns."""
     for out in _blocks_of(found, source):
-        words, places = source.written(_scratch(0, len(out))), np.empty(_DOUBTS, dtype=np.int64)
+        words, places = source.written(scratch.integers(scratch.WORDS, len(out))), np.empty(_DOUBTS, dtype=np.int64)
         least = _least(scale * _LONGEST, source)
         if (doubts := kernel(words, scale, least, _FEW, out, places)) > _DOUBTS:
             places = np.empty(doubts, dtype=np.int64)
@@ -376,10 +428,10 @@ def _exact_laplace(scale: float, words: IntegerArray, source: Source) -> Callabl
     """Return what computes a number in doubt again, from more bits."""
 
     def again(mp: Any, place: int) -> int:
-        bits, length = _more_bits(words[place], source)
-        size = _minus_log(bits, length) * scale
+        bits, length = more_bits(words[place], source)
+        size = minus_log(bits, length) * scale
         if abs(size - round(size)) > 0.5 - scale * _LONGEST * _ROUNDING:
-            size = mp.nint(-scale * mp.log(_number(mp, bits, length)))
+            size = mp.nint(-scale * mp.log(number(mp, bits, length)))
         return -round(size) if words[place] < 0 else round(size)
 
     return again
@@ -387,35 +439,79 @@ def _exact_laplace(scale: float, words: IntegerArray, source: Source) -> Callabl
 
 def _blocks_of(found: IntegerArray, source: Source) -> Iterator[IntegerArray]:
     """Yield what is written to together: of a seeded stream the same whatever draws from it, of secret bits all."""
-    size = _BLOCK if source.seeded else _PART
+    size = _BLOCK if source.seeded else scratch.PART
     return (found[start : start + size] for start in range(0, len(found), size))
 
 
-def _geometric(scale: float, rate: float, count: int, source: Source) -> IntegerArray:
-    """Return integers k >= 0 of probability (1 - q) q^k, q = exp(-rate/scale): whole parts of exponential numbers."""
-    words = source.words(count)
-    sizes = _exponential(words)
-    sizes *= scale / rate
-    whole = np.floor(sizes)
-    sizes -= whole
-    slack = max(scale / rate, 1.0) * _LONGEST * _ROUNDING
-    doubtful = ((sizes < slack) & (whole > 0)) | (sizes > 1 - slack)
-    doubtful |= (words & _LARGEST) < _FEW
+def _difference(scale: float, out: IntegerArray, source: Source) -> None:
+    """Write differences of geometric numbers."""
+    count = len(out)
+    words = source.written(scratch.integers(scratch.WORDS, count, 2))
+    both = _geometric(scale, 1.0, scratch.integers(scratch.DRAWN, count, 2), source, words)
+    np.subtract(both[:count], both[count:], out=out)
+
+
+def _geometric(
+    scale: float, rate: float, out: IntegerArray, source: Source, given: IntegerArray | None = None
+) -> IntegerArray:
+    """Write integers k >= 0 of probability (1 - q) q^k, q = exp(-rate/scale): whole parts of exponential numbers.
+
+    Each comes from a word, given or drawn now.
+    """
+    words = next(_words(1, len(out), source)) if given is None else given
+    if not source.many or scale / rate > _LARGEST_SCALE:
+        out[:], doubtful = _geometric_sizes(scale / rate, words)
+        doubts = np.flatnonzero(doubtful)
+    else:
+        # As of `_least`.
+        slack = _geometric_slack(scale / rate) * (1.5 if source.seeded else 1.0)
+        doubts = _doubts(draws.compiled("geometric"), words, scale / rate, slack, _FEW, out)
+        if source.seeded and len(doubts):
+            doubts = doubts[_geometric_sizes(scale / rate, words[doubts])[1]]
 
     def again(mp: Any, place: int) -> int:
-        return int(mp.floor(-scale * mp.log(_uniform(mp, words[place], source)) / rate))
+        return int(mp.floor(-scale * mp.log(uniform(mp, words[place], source)) / rate))
 
-    return _settled(whole, doubtful, again)
+    _settle(out, doubts.tolist(), again)
+    return out
 
 
-def _coins(chance: Callable[[Any], Any], count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _geometric_slack(factor: float) -> float:
+    """Return how near a whole number an exponential number, multiplied by a factor, is in doubt."""
+    return max(factor, 1.0) * _LONGEST * _ROUNDING
+
+
+def _geometric_sizes(factor: float, words: IntegerArray) -> tuple[FloatArray, BoolArray]:
+    """Return the whole parts of exponential numbers, and which of them are in doubt."""
+    sizes = _exponential(words)
+    sizes *= factor
+    whole, slack = np.floor(sizes), _geometric_slack(factor)
+    sizes -= whole
+    doubtful = ((sizes < slack) & (whole > 0)) | (sizes > 1 - slack)
+    doubtful |= (words & LARGEST) < _FEW
+    return whole, doubtful
+
+
+def _doubts(kernel: Callable[..., int], *arguments: Any) -> IntegerArray:
+    """Call a kernel that writes numbers, and return the places of those in doubt."""
+    places = np.empty(_DOUBTS, dtype=np.int64)
+    if (count := kernel(*arguments, places)) > _DOUBTS:
+        places = np.empty(count, dtype=np.int64)
+        kernel(*arguments, places)
+    return places[:count]
+
+
+def _coins(chance: Callable[[Any], Any], words: IntegerArray, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return coins that are True with a probability, which is given as a function of the arithmetic."""
-    words = source.words(count)
-    gap = (words & _LARGEST).astype(np.float64) * 2.0**-63 - chance(_FLOATS)
+    if source.many:
+        heads = np.empty(len(words), dtype=np.uint8)
+        if not draws.compiled("coins")(words, chance(_FLOATS), heads):
+            return heads.view(np.bool_)
+    gap = (words & LARGEST).astype(np.float64) * 2.0**-63 - chance(_FLOATS)
     found: np.ndarray[Any, np.dtype[np.bool_]] = gap < 0
     for place in np.flatnonzero(np.abs(gap) < 2.0**-40):
         mp = precise.context()
-        found[place] = _uniform(mp, words[place], source) < chance(mp)
+        found[place] = uniform(mp, words[place], source) < chance(mp)
     return found
 
 
@@ -425,27 +521,46 @@ def _lower(of: Any, epsilon: float, lower: float, upper: float) -> Any:
     return part / (of.mpf(upper) + part)
 
 
-def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: Source) -> IntegerArray:
-    stairs = _geometric(1.0, epsilon, count, source)
-    on_lower = _coins(lambda of: _lower(of, epsilon, 1 - of.mpf(gamma), gamma), count, source)
-    words = source.words(count)
-    inside = ((words & _LARGEST).astype(np.float64) + 0.5) * 2.0**-63
-    place = np.where(on_lower, gamma + (1 - gamma) * inside, gamma * inside)
-    sizes = scale * (stairs + place)
-    nearest = np.rint(sizes)
-    doubtful = np.abs(sizes - nearest) > 0.5 - scale * (stairs + 1) * _ROUNDING
+def _staircase(epsilon: float, gamma: float, scale: float, out: IntegerArray, source: Source) -> None:
+    kinds = _words(3, len(out), source)
+    stairs = _geometric(1.0, epsilon, scratch.integers(scratch.DRAWN, len(out)), source, next(kinds))
+    on_lower = _coins(lambda of: _lower(of, epsilon, 1 - of.mpf(gamma), gamma), next(kinds), source)
+    words = next(kinds)
+    if source.many:
+        given = on_lower.view(np.uint8)
+        doubts = _doubts(draws.compiled("stairs"), words, stairs, given, gamma, scale, _ROUNDING, out)
+    else:
+        inside = ((words & LARGEST).astype(np.float64) + 0.5) * 2.0**-63
+        place = np.where(on_lower, gamma + (1 - gamma) * inside, gamma * inside)
+        sizes = scale * (stairs + place)
+        nearest = np.rint(sizes)
+        doubts = np.flatnonzero(np.abs(sizes - nearest) > 0.5 - scale * (stairs + 1) * _ROUNDING)
+        out[:] = np.where(words < 0, -nearest, nearest)
 
     def again(mp: Any, index: int) -> int:
         width = mp.mpf(gamma)
-        number = _uniform(mp, words[index], source)
-        part = width + (1 - width) * number if on_lower[index] else width * number
-        return int(mp.floor(scale * (int(stairs[index]) + part) + 0.5))
+        inside = uniform(mp, words[index], source)
+        part = width + (1 - width) * inside if on_lower[index] else width * inside
+        size = int(mp.floor(scale * (int(stairs[index]) + part) + 0.5))
+        return -size if words[index] < 0 else size
 
-    found = _settled(nearest, doubtful, again)
-    signs = words >> 63
-    found ^= signs
-    found -= signs
-    return found
+    _settle(out, doubts.tolist(), again)
+
+
+def _whole_stairs(epsilon: float, sensitivity: int, high: int, out: IntegerArray, source: Source) -> None:
+    """Write what `discrete_staircase` returns, by kernels."""
+    kernel, count = draws.compiled("whole_stairs"), len(out)
+    begin, pending = min(high, sensitivity - 1), scratch.integers(scratch.PENDING, count)
+    spans = sensitivity - begin, high
+    pending[:] = np.arange(count)
+    while count:
+        # A span of 1 takes no words of a seeded stream.
+        kinds = _words(5 - (spans[0] == 1) - (spans[1] == 1), count, source)
+        stairs = _geometric(1.0, epsilon, scratch.integers(scratch.DRAWN, count), source, next(kinds))
+        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), next(kinds), source)
+        below, above = (stairs if span == 1 else evened(next(kinds), span, source) for span in spans)
+        given = stairs, on_lower.view(np.uint8), below, above, next(kinds)
+        count = kernel(*given, spans, begin, sensitivity, pending[:count], out)
 
 
 def _normal(scale: float, count: int, source: Source) -> IntegerArray:
@@ -459,7 +574,7 @@ def _normal_sizes(scale: float, lengths: IntegerArray, angles: IntegerArray) -> 
     """Return whole numbers next to noise, the first coordinates before the second ones, and which are in doubt."""
     exponential = _exponential(lengths)
     # The square root is steep at 0, where its argument is known to 2^-53 only.
-    unclear = ((lengths & _LARGEST) < _FEW) | (exponential < 2.0**-17)
+    unclear = ((lengths & LARGEST) < _FEW) | (exponential < 2.0**-17)
     radius = np.sqrt(2 * exponential) * scale
     turn = np.multiply(angles, math.pi * 2.0**-63, dtype=np.float64)
     sizes = np.concatenate((radius * np.cos(turn), radius * np.sin(turn)))
@@ -476,8 +591,12 @@ def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArr
     for out in _blocks_of(found, source):
         pairs = (len(out) + 1) // 2
         whole = out if 2 * pairs == len(out) else np.empty(2 * pairs, dtype=np.int64)
-        words, places = _scratch(0, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
-        lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
+        words, places = scratch.integers(scratch.WORDS, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
+        if source.seeded:
+            lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
+        else:
+            source.written(words)
+            lengths, angles = words[:pairs], words[pairs:]
         least = _least(scale * math.sqrt(2 * _LONGEST), source)
         if (doubts := kernel(lengths, angles, scale, least, _FEW, whole, places)) > _DOUBTS:
             places = np.empty(doubts, dtype=np.int64)
@@ -506,14 +625,14 @@ def _exact_normal(
     def again(mp: Any, place: int) -> int:
         pair, second = place % pairs, place >= pairs
         if pair not in known:
-            bits, length = _more_bits(lengths[pair], source)
-            turn = (int(angles[pair]) << (64 * _MORE)) + _tail(source)
-            long = scale * math.sqrt(2 * _minus_log(bits, length))
-            angle = math.pi * math.ldexp(turn, -64 * _MORE - 63)
+            bits, length = more_bits(lengths[pair], source)
+            turn = (int(angles[pair]) << (64 * MORE)) + tail(source)
+            long = scale * math.sqrt(2 * minus_log(bits, length))
+            angle = math.pi * math.ldexp(turn, -64 * MORE - 63)
             found = long * math.cos(angle), long * math.sin(angle)
             if any(abs(size - round(size)) > least for size in found):
-                long = scale * mp.sqrt(-2 * mp.log(_number(mp, bits, length)))
-                angle = mp.pi * mp.ldexp(mp.mpf(2 * turn + 1), -64 * _MORE - 64)
+                long = scale * mp.sqrt(-2 * mp.log(number(mp, bits, length)))
+                angle = mp.pi * mp.ldexp(mp.mpf(2 * turn + 1), -64 * MORE - 64)
                 found = mp.nint(long * mp.cos(angle)), mp.nint(long * mp.sin(angle))
             known[pair] = round(found[0]), round(found[1])
         return known[pair][second]
@@ -528,7 +647,7 @@ def _radial(scale: float, count: int, dimension: int, source: Source) -> Integer
     sums, lengths, angles = words[:dimension], words[dimension : dimension + pairs], words[dimension + pairs :]
     size = _exponential(sums).sum(axis=0)
     exponential = _exponential(lengths)
-    unclear = ((words[: dimension + pairs] & _LARGEST) < _FEW).any(axis=0) | (exponential < 2.0**-17).any(axis=0)
+    unclear = ((words[: dimension + pairs] & LARGEST) < _FEW).any(axis=0) | (exponential < 2.0**-17).any(axis=0)
     radius = np.sqrt(2 * exponential)
     turn = np.multiply(angles, math.pi * 2.0**-63, dtype=np.float64)
     vectors = np.concatenate((radius * np.cos(turn), radius * np.sin(turn)))[:dimension]
@@ -545,53 +664,12 @@ def _radial(scale: float, count: int, dimension: int, source: Source) -> Integer
     found = nearest.astype(np.int64)
     for place in np.flatnonzero(doubtful):
         mp = precise.context()
-        total = -sum(mp.log(_uniform(mp, word, source)) for word in sums[:, place])
-        longs = [mp.sqrt(-2 * mp.log(_uniform(mp, word, source))) for word in lengths[:, place]]
-        turns = [mp.pi * _signed(mp, word, source) for word in angles[:, place]]
+        total = -sum(mp.log(uniform(mp, word, source)) for word in sums[:, place])
+        longs = [mp.sqrt(-2 * mp.log(uniform(mp, word, source))) for word in lengths[:, place]]
+        turns = [mp.pi * signed(mp, word, source) for word in angles[:, place]]
         pieces = [long * mp.cos(angle) for long, angle in zip(longs, turns, strict=True)]
         pieces += [long * mp.sin(angle) for long, angle in zip(longs, turns, strict=True)]
         pieces = pieces[:dimension]
         factor = scale * total / mp.sqrt(sum(piece * piece for piece in pieces))
         found[:, place] = [int(mp.nint(factor * piece)) for piece in pieces]
     return np.asarray(found.T)
-
-
-def _tail(source: Source) -> int:
-    """Return the bits that follow a word."""
-    bits = 0
-    for word in source.words(_MORE).tolist():
-        bits = (bits << 64) | (word & (2**64 - 1))
-    return bits
-
-
-def _more_bits(word: np.int64, source: Source) -> tuple[int, int]:
-    """Return the lower 63 bits of a word and what follows, and how many they are, for 192 or more that count."""
-    bits, length = int(word) & _LARGEST, 63
-    while True:
-        # Leading zeros carry nothing.
-        bits, length = (bits << (64 * _MORE)) | _tail(source), length + 64 * _MORE
-        if bits >> (64 * _MORE):
-            return bits, length
-
-
-def _minus_log(bits: int, length: int) -> float:
-    """Return -log u of the number in (0, 1) that bits stand for, to a few units in the last place wherever it lies."""
-    if bits >> (length - 1):
-        return -math.log1p(-math.ldexp(2 * ((1 << length) - bits) - 1, -length - 1))
-    return -math.log(math.ldexp(2 * bits + 1, -length - 1))
-
-
-def _number(mp: Any, bits: int, length: int) -> Any:
-    """Return the number in (0, 1) that bits stand for."""
-    return mp.ldexp(mp.mpf(2 * bits + 1), -length - 1)
-
-
-def _uniform(mp: Any, word: np.int64, source: Source) -> Any:
-    """Return the number in (0, 1) that the lower 63 bits of a word and what follows stand for, to 2^-192 of itself."""
-    return _number(mp, *_more_bits(word, source))
-
-
-def _signed(mp: Any, word: np.int64, source: Source) -> Any:
-    """Return the number in (-1, 1) that a signed word and what follows stand for."""
-    bits = (int(word) << (64 * _MORE)) + _tail(source)
-    return mp.ldexp(mp.mpf(2 * bits + 1), -64 * _MORE - 64)

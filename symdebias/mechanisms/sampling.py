@@ -26,10 +26,10 @@ import numpy as np
 from scipy import special
 
 from symdebias import _randomness
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
-from symdebias.mechanisms import streams
+from symdebias.mechanisms import scratch, streams
 
 # How noise is drawn: as its law is realised exactly, or in floating point.
 NOISES = ("hardened", "plain")
@@ -204,15 +204,22 @@ def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any,
     span = high - low
     if span == 1:
         return np.full(count, low, dtype=np.int64)
-    # Words beyond the last multiple of the span would make some integers likelier, and are drawn again.
-    last = np.uint64(2**64 - 1 - 2**64 % span)
-    words = source.words(count).view(np.uint64)
-    while (again := np.flatnonzero(words > last)).size:
-        words = words.copy()
-        words[again] = source.words(len(again)).view(np.uint64)
+    words = evened(source.words(count), span, source).view(np.uint64)
     drawn: np.ndarray[Any, np.dtype[np.int64]] = (words % np.uint64(span)).astype(np.int64)
     drawn += low
     return drawn
+
+
+def evened(
+    given: np.ndarray[Any, np.dtype[np.int64]], span: int, source: Source
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return words, some of them drawn again in their place, of which all remainders by a span are equally likely."""
+    # Words beyond the last multiple of the span would make some remainders likelier. Words are unsigned here.
+    last, words = np.uint64(2**64 - 1 - 2**64 % span), given.view(np.uint64)
+    while len(words) and words.max() > last:
+        again = np.flatnonzero(words > last)
+        words[again] = source.words(len(again)).view(np.uint64)
+    return given
 
 
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
@@ -319,17 +326,55 @@ def _exchange_where(values: FloatArray, coins: np.ndarray[Any, np.dtype[np.bool_
 
 def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source) -> None:
     """Do what `exchange` does with coins as those of `flips`, of a probability of so many multiples of 2^-53."""
-    kernel, (first, rest) = draws.compiled("exchange"), divmod(threshold, 2**45)
+    kernel, halves = draws.compiled("exchange"), divmod(threshold, 2**45)
 
     def throw(rows: slice) -> None:
         part = values[rows]
-        octets, ties = source.octets(len(part)), np.empty(len(part), dtype=np.int64)
-        places = part.view(np.int64)
-        ties = ties[: kernel(octets, first, bits, part, places, ties)]
-        changed = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
-        places[ties[changed]] ^= bits
+        octets, words, _ = _bits_of_coins(len(part), 0, source)
+        if tied := kernel(octets, words, halves, bits, part, part.view(np.int64)):
+            kernel(octets, source.words(tied), halves, bits, part, part.view(np.int64))
 
-    in_parts(len(values), throw, source, COINS if source.seeded else 4 * COINS)
+    in_parts(len(values), throw, source, COINS if source.seeded else scratch.PART)
+
+
+def exchange_labels(values: FloatArray, known: FloatArray, probability: float, out: FloatArray, source: Source) -> None:
+    """Write labels of three or more, exchanged as by `exchanged_places` and by a kernel.
+
+    Parameters
+    ----------
+    values : array of shape (n,), float64
+        The places of labels, contiguous.
+    known : array of shape (k,), float64
+        What the places stand for.
+    probability : float
+        As for `flips`, above 0 and below 1.
+    out : array of shape (n,), float64
+        What is written to, contiguous; the values themselves may be.
+    source : Source
+        Of secret bits.
+    """
+    kernel, halves = draws.compiled("other_labels"), divmod(math.ceil(probability * 2.0**53), 2**45)
+    octets, words, moves = _bits_of_coins(len(values), len(values), source)
+    moves = evened(moves, len(known) - 1, source)
+    if tied := kernel(octets, words, halves, moves, known, values, out):
+        kernel(octets, source.words(tied), halves, moves, known, values, out)
+
+
+def _bits_of_coins(
+    count: int, others: int, source: Source
+) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], IntegerArray, IntegerArray]:
+    """Return an octet for each of so many coins, words for those that octets leave open, and other words.
+
+    Secret ones are taken at once, and suffice for all but one part in 10^15. Of a seeded stream, of which the words
+    begin behind the octets, there are octets only.
+    """
+    if source.seeded:
+        return source.octets(count), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    # One coin in 256 is left open; eight standard deviations more are at hand.
+    open_ones = count // 256 + 8 * math.isqrt(count // 256) + 64
+    wanted = others + open_ones + -(-count // 8)
+    words = source.written(scratch.integers(scratch.WORDS, max(count, 2**10), 2)[:wanted])
+    return words[others + open_ones :].view(np.uint8)[:count], words[others : others + open_ones], words[:others]
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:

@@ -11,7 +11,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, Interval
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Clipped, Mechanism
 from symdebias.mechanisms.ranges import Numbers, checked_bounds, rounded_up
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
@@ -90,11 +90,14 @@ class StaircaseMechanism(Mechanism):
         """Numbers within the bounds."""
         return Numbers(self.bounds)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, StaircaseMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         assert isinstance(self.gamma, float)
         if source.hardened:
-            noise = functools.partial(rounded.staircase, self.epsilon, self.gamma)
-            return rounded.noised(values, self.range, self.sensitivity, noise, source)
+            noise, given_up = functools.partial(rounded.staircase, self.epsilon, self.gamma), values.flags.writeable
+            return rounded.noised(values, self.range, self.sensitivity, noise, source, in_place=given_up)
         return values + sampling.staircase_noise(self.epsilon, self.sensitivity, self.gamma, values.shape, source)
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import gammainc
 
 import symdebias as sd
-from symdebias.mechanisms import rounded, sampling
+from symdebias.mechanisms import rounded, sampling, word_bits
 from symdebias.mechanisms.ranges import Ball, Numbers
 from symdebias.privacy import precise
 
@@ -54,7 +54,7 @@ class TwoStreams(sampling.Source):
         object.__setattr__(self, "completing", np.random.default_rng(6))
 
     def words(self, count):
-        generator = self.completing if count == rounded._MORE else self.generator
+        generator = self.completing if count == word_bits.MORE else self.generator
         return generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
 
 
