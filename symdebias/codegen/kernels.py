@@ -27,6 +27,7 @@ from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program, indented
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
@@ -59,9 +60,9 @@ class WithWorkspace:
     compiled: Any  # The compiled function, which takes the workspace after what describes the data.
     call: Callable[..., Any]  # What makes the workspace and calls it.
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
         """Call the compiled function with a workspace of its own."""
-        return self.call(*arguments)
+        return self.call(*arguments, **more)
 
 
 @dataclass(frozen=True)
@@ -181,15 +182,26 @@ class Kernels:
 
     @functools.cache  # noqa: B019  (as for `source`)
     def sgd_pass(
-        self, *, weighted: bool, smoothed: bool = False, scaled: bool = False, held: int | None = None
+        self,
+        *,
+        weighted: bool,
+        smoothed: bool = False,
+        scaled: bool = False,
+        held: int | None = None,
+        measured: bool = False,
     ) -> WithWorkspace:
-        """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
+        """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments.
+
+        One that is ``measured`` takes ``units`` and ``longest`` besides, as ``lengths=``.
+        """
         compiled = compile_kernel(
-            self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held)
+            self.source(
+                "sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held, measured=measured
+            )
         )
         q = self.program.number_of_parameters - (held is not None) if smoothed or scaled else 0
 
-        def sgd_pass(*arguments: Any) -> int:
+        def sgd_pass(*arguments: Any, lengths: tuple[FloatArray, ...] = ()) -> int:
             # theta once more, as what is read only: one type for all calls of a function, and an array that a kernel
             # gives a second name would be counted at each step.
             sums, gradient, kept = self._sums()
@@ -197,7 +209,7 @@ class Kernels:
             if whole:
                 gradient = gradient[:-1]
             work = sums, gradient, kept, np.empty(q), *self._tile(weighted=weighted)
-            taken: int = compiled(*arguments, *(whole[:1] or arguments[:1]), *work, *whole)
+            taken: int = compiled(*arguments, *(whole[:1] or arguments[:1]), *work, *whole, *lengths)
             return taken
 
         return WithWorkspace(compiled, sgd_pass)
@@ -241,6 +253,7 @@ class Kernels:
         smoothed: bool = False,
         scaled: bool = False,
         held: int | None = None,
+        measured: bool = False,
     ) -> KernelSource:
         """Return the generated source of a kernel by its name."""
         templates: dict[str, Callable[[], tuple[str, frozenset[str], Any]]] = {
@@ -248,14 +261,14 @@ class Kernels:
             "mean_loss": lambda: self._mean_loss(weighted),
             "mean_gradient": lambda: self._mean_gradient(weighted),
             "mean_derivatives": lambda: self._mean_derivatives(weighted),
-            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled, held),
+            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled, held, measured),
             "noisy_pass": lambda: self._noisy_pass(smoothed),
         }
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
         text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
-        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held))
+        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held, measured))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
@@ -361,7 +374,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         return text, piece.functions, signature
 
     def _sgd_pass(
-        self, weighted: bool, smoothed: bool, scaled: bool, held: int | None
+        self, weighted: bool, smoothed: bool, scaled: bool, held: int | None, measured: bool
     ) -> tuple[str, frozenset[str], Any]:
         """Minibatch steps over the records from position ``begin`` on.
 
@@ -379,6 +392,9 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
 
         A parameter that is ``held`` at 1 is none of theta, and steps are those of the others: ``whole`` has all of
         them, ``slopes`` the gradient for all.
+
+        ``longest[n]`` becomes the largest sum of ``units[j]*x[j]**2`` over the records that were the n-th of a block,
+        where these are ``measured``.
         """
         turned = tiles.by_columns(self.program)
         piece = self._accumulate(weighted)
@@ -394,6 +410,10 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
         # What stands in order is read where it stands, if it is not turned.
         as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="weights")}"""
+        measure = ""
+        if measured:
+            assert isinstance(self.program, ScoreProgram)
+            measure, in_tile = tiles.lengths_text(self.program), f"measure(read_tile, part, units, longest)\n{in_tile}"
         dealt, rest, both = in_tile, as_they_stand, ""
         if turned:
             dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
@@ -403,8 +423,9 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
             within, more = is_within(self.program), ", whole, slopes"
             guard = f"{put_lines('whole', 'theta', q, held)}\nif not is_within(point, noise, limits):"
             assemble = f"assemble(point, noise, sums, total, slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
+        more += ", units, longest" if measured else ""
         text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
-{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}{measure}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
@@ -445,7 +466,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
             _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
-            *(() if held is None else (_vector, _vector)),
+            *(() if held is None else (_vector, _vector)), *((_given_vector, _vector) if measured else ()),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -491,7 +512,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         )  # fmt: skip
         return text, piece.functions, signature
 
-    def _probe(self, name: str, held: int | None) -> Callable[[Callable[..., Any]], Sequence[float]]:
+    def _probe(self, name: str, held: int | None, measured: bool) -> Callable[[Callable[..., Any]], Sequence[float]]:
         """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
         p, q, n = self.program.width, self.program.number_of_parameters, 3
         X = np.sin(1.0 + np.arange(n * p, dtype=float)).reshape(n, p)
@@ -517,6 +538,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             work = self._sums()
             if name == "sgd_pass":
                 count, whole = q - (held is not None), self._whole(held)
+                lengths = (np.ones(p), np.zeros(BLOCK)) if measured else ()
                 out = theta[:count].copy()
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(count)
@@ -525,6 +547,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(count), out.copy(), 0.0, report, *(whole[:1] or (out,)), work[0],
                     work[1][:count], work[2], np.empty(count), *self._tile(weighted=True), *whole,
+                    *lengths,
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta

@@ -270,7 +270,7 @@ class Examination:
         correction = self.records.correction
         if self.whole is not None:
             is_clear = not _large_bias(correction, known, theta, hessian, is_part=True)
-            if is_clear and (known.zonal is not None or self.whole.farthest(theta) <= REACH * known.farthest(theta)):
+            if is_clear and (known.zonal is not None or self.whole.is_within(theta, REACH * known.farthest(theta))):
                 return []
             known = self.whole.known or known
         return _large_bias(correction, known, theta, hessian)
