@@ -155,9 +155,35 @@ class Kernels:
         compiled = compile_kernel(self.source("mean_gradient"))
 
         def gradient(theta: Any, X: Any, y: Any, noise: Any, out: Any) -> None:
-            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), *self._tile(weighted=False), out)
+            if self.leaves_slopes:
+                assert isinstance(self.program, ScoreProgram)
+                slopes, jacobian = self.gradient_slopes(theta, X, y, noise)
+                out[:] = self.program.columns.gradients(slopes, X, jacobian)
+            else:
+                work = *self._sums(), *self._tile(weighted=False)
+                compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *work, out, np.empty((0, 0)))
 
         return WithWorkspace(compiled, gradient)
+
+    @functools.cached_property
+    def leaves_slopes(self) -> bool:
+        """Whether there are `gradient_slopes`."""
+        return self.program.slopes_kept is not None
+
+    def gradient_slopes(self, theta: Any, X: Any, y: Any, noise: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the slopes of records, by the kernel of `mean_gradient`, and the Jacobian of the statistics.
+
+        Of shape (m + k, n), in the m scores and then in the k symbols of the statistics, and (k, q).
+        """
+        program = self.program
+        assert isinstance(program, ScoreProgram)
+        assert program.slopes_kept is not None
+        compiled, count = compile_kernel(self.source("mean_gradient")), program.slopes_kept
+        slopes = np.empty((count, len(X)))
+        jacobian = np.empty((count - len(program.scores), program.number_of_parameters))
+        work = *self._sums(), *self._tile(weighted=False)
+        compiled(theta, X, y, np.empty(0), 1.0, noise, 0, *work, jacobian, slopes)
+        return slopes, jacobian
 
     def mean_loss(self, *, weighted: bool) -> Callable[..., Any]:
         """Return compiled ``mean_loss(theta, X, y, weights, total, noise)``."""
@@ -170,9 +196,19 @@ class Kernels:
 
         def mean_gradient(theta: Any, X: Any, y: Any, weights: Any, total: Any, noise: Any, gradient: Any) -> None:
             work = *self._sums(), *self._tile(weighted=weighted)
-            compiled(theta, X, y, weights, total, noise, len(X), *work, gradient.reshape(1, -1))
+            compiled(theta, X, y, weights, total, noise, len(X), *work, gradient.reshape(1, -1), np.empty((0, 0)))
 
         return WithWorkspace(compiled, mean_gradient)
+
+    def mean_gradients(self, thetas: FloatArray, X: Any, y: Any, weights: Any, total: float, noise: Any) -> FloatArray:
+        """Return the mean gradients at the rows of ``thetas``, of few records: calls one after the other share work."""
+        weighted = bool(len(weights))
+        compiled, found = self.mean_gradient(weighted=weighted).compiled, np.empty(thetas.shape)
+        work = *self._sums(), *self._tile(weighted=weighted)
+        for place, theta in enumerate(thetas):
+            out = found[place : place + 1]
+            compiled(theta, X, y, weights, total, noise, len(X), *work, out, np.empty((0, 0)))
+        return found
 
     @functools.cache  # noqa: B019  (as for `source`)
     def mean_derivatives(self, *, weighted: bool) -> MeanDerivatives:
@@ -195,9 +231,7 @@ class Kernels:
         One that is ``measured`` takes ``units`` and ``longest`` besides, as ``lengths=``.
         """
         compiled = compile_kernel(
-            self.source(
-                "sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held, measured=measured
-            )
+            self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held, measured=measured)
         )
         q = self.program.number_of_parameters - (held is not None) if smoothed or scaled else 0
 
@@ -310,8 +344,8 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
     def _mean_gradient(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``.
 
-        Single records have a row each. Where what `Program.accumulate` keeps of a block is enough, they are taken by
-        blocks as well. The tile is that of `_sgd_pass`.
+        Where `Program.accumulate` keeps the slopes of which gradients are made, a ``size`` of 0 fills ``slopes`` with
+        these instead, and row k of ``out`` with the gradient of the k-th statistic. The tile is that of `_sgd_pass`.
         """
         piece = self._accumulate(weighted)
         added = "accumulate(theta, X, y, weights, noise, start, stop, kept, sums)"
@@ -320,25 +354,31 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
 first = 0*part
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
-        assembled, row = self.program.assemble(), self.program.sums_of_row()
+        assembled, kept = self.program.assemble(), self.program.slopes_kept
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
-        each = ""
-        if row is not None:
+        each = skip = units = ""
+        span = "size" if kept is None else f"size if size > 0 else {BLOCK}"
+        if kept is not None:
             each = f"""
-            if size == 1:
-                for n in range(stop - start):
-                    i = start + n
-{indented(row, 20)}
-                    assemble(theta, noise, sums, total, gradient)
-                    for j in range({parameters}):
-                        out[i, j] = gradient[j]"""
-        span = "size" if row is None else f"size if size > 1 else {BLOCK}"
-        skip = "" if row is None else "\n        if size == 1:\n            continue"
+            if size == 0:
+                for k in range({kept}):
+                    for n in range(stop - start):
+                        slopes[k, start + n] = kept[k*{BLOCK} + n]"""
+            skip = "\n        if size == 0:\n            continue"
+            units = f"""
+    if size == 0:
+        for k in range({q - parameters}):
+            for j in range({q}):
+                sums[j] = 0.0
+            sums[{parameters} + k] = 1.0
+            assemble(theta, noise, sums, total, gradient)
+            for j in range({parameters}):
+                out[k, j] = gradient[j]"""
         text = f"""{tiles.functions_text(self.program)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tiles.ARGUMENTS},
-           out):
+           out, slopes):
     span = {span}
     for group in range((X.shape[0] + span - 1)//span):
         for j in range({q}):
@@ -349,11 +389,11 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tile
 {indented(added, 12)}{each}{skip}
         assemble(theta, noise, sums, total, gradient)
         for j in range({parameters}):
-            out[group, j] = gradient[j]
+            out[group, j] = gradient[j]{units}
 """
         signature = numba.void(
             *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector,
-            *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)), _matrix,
+            *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)), _matrix, _matrix,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -535,7 +575,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 mean = kernel(theta, X, y, weights, 3.5, noise, *filled, np.zeros((0, 0)), *own)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))
-            work = self._sums()
+            work: tuple[Any, ...] = self._sums()
             if name == "sgd_pass":
                 count, whole = q - (held is not None), self._whole(held)
                 lengths = (np.ones(p), np.zeros(BLOCK)) if measured else ()
@@ -560,7 +600,8 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             elif name == "loss":
                 kernel(theta, X, y, noise, out)
             else:
-                kernel(theta, X, y, weights, 3.5, noise, n, *work, *self._tile(weighted=True), out.reshape(1, q))
+                work = *work, *self._tile(weighted=True)
+                kernel(theta, X, y, weights, 3.5, noise, n, *work, out.reshape(1, q), np.empty((0, 0)))
             return [float(value) for value in out.ravel()]
 
         return probe
