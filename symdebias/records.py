@@ -418,8 +418,7 @@ class Records:
     def differenced(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the mean Hessian at theta by central differences of the mean gradient, with a step per parameter."""
         moves = np.diag(steps)
-        columns = [self.mean_gradient(theta + move) - self.mean_gradient(theta - move) for move in moves]
-        found = np.array(columns) / (2 * steps[:, None])
+        found = (self._mean_gradients(theta + moves) - self._mean_gradients(theta - moves)) / (2 * steps[:, None])
         found = (found + found.T) / 2
         return completed(found, len(self.correction.loss.scores)) if self.completes else np.asarray(found)
 
@@ -447,6 +446,15 @@ class Records:
             "gradient", theta, lambda: summed(kernel, self._arguments(theta), shapes)[1][0]
         )
         return found
+
+    def _mean_gradients(self, thetas: FloatArray) -> FloatArray:
+        """Return the mean gradients at the rows of an array."""
+        matrix, target = self.matrix, self.target
+        is_small = isinstance(matrix, np.ndarray) and isinstance(target, np.ndarray) and len(matrix) <= CHUNK
+        if not is_small or self.journal is not None or self.watched is not None:
+            return np.array([self.mean_gradient(theta) for theta in thetas])
+        _, *others = self._arguments(thetas[0])
+        return self.correction.kernels.mean_gradients(thetas, *others)
 
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, *self.encoded, self.weights, self.total, self.correction.noise
@@ -522,7 +530,12 @@ class Records:
             slopes = plain_slopes(program, theta.ravel(), matrix, target)[0]
             return slopes, np.zeros((0, len(slopes))), np.zeros((0, theta.size))
         if not (by_derivatives and self.has_slopes):
-            return None
+            if not self.correction.kernels.leaves_slopes:
+                return None
+            found, jacobian = self.correction.kernels.gradient_slopes(
+                theta.ravel(), matrix, target, self.correction.noise
+            )
+            return found[0], found[1:], jacobian
         kernel = self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
         if not kernel.leaves_factors:
             return None

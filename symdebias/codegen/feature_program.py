@@ -149,8 +149,9 @@ class FeatureProgram:
         last = (f"sums[{j}] += g{j}" for j in range(len(self.parameters)))
         return Piece("\n".join((text, *last)), statements.functions)
 
-    def sums_of_row(self) -> str | None:
-        """Return None: nothing is kept of a block."""
+    @property
+    def slopes_kept(self) -> int | None:
+        """None: no slopes are kept of a block."""
         return None
 
     def accumulate_clipped(self) -> Piece:

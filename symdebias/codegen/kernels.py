@@ -27,6 +27,7 @@ from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program, indented
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
@@ -59,9 +60,9 @@ class WithWorkspace:
     compiled: Any  # The compiled function, which takes the workspace after what describes the data.
     call: Callable[..., Any]  # What makes the workspace and calls it.
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **more: Any) -> Any:
         """Call the compiled function with a workspace of its own."""
-        return self.call(*arguments)
+        return self.call(*arguments, **more)
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,35 @@ class Kernels:
         compiled = compile_kernel(self.source("mean_gradient"))
 
         def gradient(theta: Any, X: Any, y: Any, noise: Any, out: Any) -> None:
-            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), *self._tile(weighted=False), out)
+            if self.leaves_slopes:
+                assert isinstance(self.program, ScoreProgram)
+                slopes, jacobian = self.gradient_slopes(theta, X, y, noise)
+                out[:] = self.program.columns.gradients(slopes, X, jacobian)
+            else:
+                work = *self._sums(), *self._tile(weighted=False)
+                compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *work, out, np.empty((0, 0)))
 
         return WithWorkspace(compiled, gradient)
+
+    @functools.cached_property
+    def leaves_slopes(self) -> bool:
+        """Whether there are `gradient_slopes`."""
+        return self.program.slopes_kept is not None
+
+    def gradient_slopes(self, theta: Any, X: Any, y: Any, noise: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the slopes of records, by the kernel of `mean_gradient`, and the Jacobian of the statistics.
+
+        Of shape (m + k, n), in the m scores and then in the k symbols of the statistics, and (k, q).
+        """
+        program = self.program
+        assert isinstance(program, ScoreProgram)
+        assert program.slopes_kept is not None
+        compiled, count = compile_kernel(self.source("mean_gradient")), program.slopes_kept
+        slopes = np.empty((count, len(X)))
+        jacobian = np.empty((count - len(program.scores), program.number_of_parameters))
+        work = *self._sums(), *self._tile(weighted=False)
+        compiled(theta, X, y, np.empty(0), 1.0, noise, 0, *work, jacobian, slopes)
+        return slopes, jacobian
 
     def mean_loss(self, *, weighted: bool) -> Callable[..., Any]:
         """Return compiled ``mean_loss(theta, X, y, weights, total, noise)``."""
@@ -173,9 +200,19 @@ class Kernels:
 
         def mean_gradient(theta: Any, X: Any, y: Any, weights: Any, total: Any, noise: Any, gradient: Any) -> None:
             work = *self._sums(), *self._tile(weighted=weighted)
-            compiled(theta, X, y, weights, total, noise, len(X), *work, gradient.reshape(1, -1))
+            compiled(theta, X, y, weights, total, noise, len(X), *work, gradient.reshape(1, -1), np.empty((0, 0)))
 
         return WithWorkspace(compiled, mean_gradient)
+
+    def mean_gradients(self, thetas: FloatArray, X: Any, y: Any, weights: Any, total: float, noise: Any) -> FloatArray:
+        """Return the mean gradients at the rows of ``thetas``, of few records: calls one after the other share work."""
+        weighted = bool(len(weights))
+        compiled, found = self.mean_gradient(weighted=weighted).compiled, np.empty(thetas.shape)
+        work = *self._sums(), *self._tile(weighted=weighted)
+        for place, theta in enumerate(thetas):
+            out = found[place : place + 1]
+            compiled(theta, X, y, weights, total, noise, len(X), *work, out, np.empty((0, 0)))
+        return found
 
     @functools.cache  # noqa: B019  (as for `source`)
     def mean_derivatives(self, *, weighted: bool) -> MeanDerivatives:
@@ -185,15 +222,24 @@ class Kernels:
 
     @functools.cache  # noqa: B019  (as for `source`)
     def sgd_pass(
-        self, *, weighted: bool, smoothed: bool = False, scaled: bool = False, held: int | None = None
+        self,
+        *,
+        weighted: bool,
+        smoothed: bool = False,
+        scaled: bool = False,
+        held: int | None = None,
+        measured: bool = False,
     ) -> WithWorkspace:
-        """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
+        """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments.
+
+        One that is ``measured`` takes ``units`` and ``longest`` besides, as ``lengths=``.
+        """
         compiled = compile_kernel(
-            self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held)
+            self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held, measured=measured)
         )
         q = self.program.number_of_parameters - (held is not None) if smoothed or scaled else 0
 
-        def sgd_pass(*arguments: Any) -> int:
+        def sgd_pass(*arguments: Any, lengths: tuple[FloatArray, ...] = ()) -> int:
             # theta once more, as what is read only: one type for all calls of a function, and an array that a kernel
             # gives a second name would be counted at each step.
             sums, gradient, kept = self._sums()
@@ -201,7 +247,7 @@ class Kernels:
             if whole:
                 gradient = gradient[:-1]
             work = sums, gradient, kept, np.empty(q), *self._tile(weighted=weighted)
-            taken: int = compiled(*arguments, *(whole[:1] or arguments[:1]), *work, *whole)
+            taken: int = compiled(*arguments, *(whole[:1] or arguments[:1]), *work, *whole, *lengths)
             return taken
 
         return WithWorkspace(compiled, sgd_pass)
@@ -245,6 +291,7 @@ class Kernels:
         smoothed: bool = False,
         scaled: bool = False,
         held: int | None = None,
+        measured: bool = False,
     ) -> KernelSource:
         """Return the generated source of a kernel by its name."""
         templates: dict[str, Callable[[], tuple[str, frozenset[str], Any]]] = {
@@ -252,14 +299,14 @@ class Kernels:
             "mean_loss": lambda: self._mean_loss(weighted),
             "mean_gradient": lambda: self._mean_gradient(weighted),
             "mean_derivatives": lambda: self._mean_derivatives(weighted),
-            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled, held),
+            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled, held, measured),
             "noisy_pass": lambda: self._noisy_pass(smoothed),
         }
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
         text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
-        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held))
+        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held, measured))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
@@ -301,8 +348,8 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
     def _mean_gradient(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``.
 
-        Single records have a row each. Where what `Program.accumulate` keeps of a block is enough, they are taken by
-        blocks as well. The tile is that of `_sgd_pass`.
+        Where `Program.accumulate` keeps the slopes of which gradients are made, a ``size`` of 0 fills ``slopes`` with
+        these instead, and row k of ``out`` with the gradient of the k-th statistic. The tile is that of `_sgd_pass`.
         """
         piece = self._accumulate(weighted)
         added = "accumulate(theta, X, y, weights, noise, start, stop, kept, sums)"
@@ -311,25 +358,31 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
 first = 0*part
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
-        assembled, row = self.program.assemble(), self.program.sums_of_row()
+        assembled, kept = self.program.assemble(), self.program.slopes_kept
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
-        each = ""
-        if row is not None:
+        each = skip = units = ""
+        span = "size" if kept is None else f"size if size > 0 else {BLOCK}"
+        if kept is not None:
             each = f"""
-            if size == 1:
-                for n in range(stop - start):
-                    i = start + n
-{indented(row, 20)}
-                    assemble(theta, noise, sums, total, gradient)
-                    for j in range({parameters}):
-                        out[i, j] = gradient[j]"""
-        span = "size" if row is None else f"size if size > 1 else {BLOCK}"
-        skip = "" if row is None else "\n        if size == 1:\n            continue"
+            if size == 0:
+                for k in range({kept}):
+                    for n in range(stop - start):
+                        slopes[k, start + n] = kept[k*{BLOCK} + n]"""
+            skip = "\n        if size == 0:\n            continue"
+            units = f"""
+    if size == 0:
+        for k in range({q - parameters}):
+            for j in range({q}):
+                sums[j] = 0.0
+            sums[{parameters} + k] = 1.0
+            assemble(theta, noise, sums, total, gradient)
+            for j in range({parameters}):
+                out[k, j] = gradient[j]"""
         text = f"""{tiles.functions_text(self.program)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tiles.ARGUMENTS},
-           out):
+           out, slopes):
     span = {span}
     for group in range((X.shape[0] + span - 1)//span):
         for j in range({q}):
@@ -340,11 +393,11 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tile
 {indented(added, 12)}{each}{skip}
         assemble(theta, noise, sums, total, gradient)
         for j in range({parameters}):
-            out[group, j] = gradient[j]
+            out[group, j] = gradient[j]{units}
 """
         signature = numba.void(
             *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector,
-            *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)), _matrix,
+            *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)), _matrix, _matrix,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -365,7 +418,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         return text, piece.functions, signature
 
     def _sgd_pass(
-        self, weighted: bool, smoothed: bool, scaled: bool, held: int | None
+        self, weighted: bool, smoothed: bool, scaled: bool, held: int | None, measured: bool
     ) -> tuple[str, frozenset[str], Any]:
         """Minibatch steps over the records from position ``begin`` on.
 
@@ -383,6 +436,9 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
 
         A parameter that is ``held`` at 1 is none of theta, and steps are those of the others: ``whole`` has all of
         them, ``slopes`` the gradient for all.
+
+        ``longest[n]`` becomes the largest sum of ``units[j]*x[j]**2`` over the records that were the n-th of a block,
+        where these are ``measured``.
         """
         turned = tiles.by_columns(self.program)
         piece = self._accumulate(weighted)
@@ -398,6 +454,10 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
         # What stands in order is read where it stands, if it is not turned.
         as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="weights")}"""
+        measure = ""
+        if measured:
+            assert isinstance(self.program, ScoreProgram)
+            measure, in_tile = tiles.lengths_text(self.program), f"measure(read_tile, part, units, longest)\n{in_tile}"
         dealt, rest, both = in_tile, as_they_stand, ""
         if turned:
             dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
@@ -407,8 +467,9 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
             within, more = is_within(self.program), ", whole, slopes"
             guard = f"{put_lines('whole', 'theta', q, held)}\nif not is_within(point, noise, limits):"
             assemble = f"assemble(point, noise, sums, total, slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
+        more += ", units, longest" if measured else ""
         text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
-{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}{measure}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
@@ -449,7 +510,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
             _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
-            *(() if held is None else (_vector, _vector)),
+            *(() if held is None else (_vector, _vector)), *((_given_vector, _vector) if measured else ()),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -495,7 +556,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         )  # fmt: skip
         return text, piece.functions, signature
 
-    def _probe(self, name: str, held: int | None) -> Callable[[Callable[..., Any]], Sequence[float]]:
+    def _probe(self, name: str, held: int | None, measured: bool) -> Callable[[Callable[..., Any]], Sequence[float]]:
         """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
         p, q, n = self.program.width, self.program.number_of_parameters, 3
         X = np.sin(1.0 + np.arange(n * p, dtype=float)).reshape(n, p)
@@ -518,9 +579,10 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 mean = kernel(theta, X, y, weights, 3.5, noise, *filled, np.zeros((0, 0)), *own)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))
-            work = self._sums()
+            work: tuple[Any, ...] = self._sums()
             if name == "sgd_pass":
                 count, whole = q - (held is not None), self._whole(held)
+                lengths = (np.ones(p), np.zeros(BLOCK)) if measured else ()
                 out = theta[:count].copy()
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(count)
@@ -529,6 +591,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(count), out.copy(), 0.0, report, *(whole[:1] or (out,)), work[0],
                     work[1][:count], work[2], np.empty(count), *self._tile(weighted=True), *whole,
+                    *lengths,
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -541,7 +604,8 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             elif name == "loss":
                 kernel(theta, X, y, noise, out)
             else:
-                kernel(theta, X, y, weights, 3.5, noise, n, *work, *self._tile(weighted=True), out.reshape(1, q))
+                work = *work, *self._tile(weighted=True)
+                kernel(theta, X, y, weights, 3.5, noise, n, *work, out.reshape(1, q), np.empty((0, 0)))
             return [float(value) for value in out.ravel()]
 
         return probe

@@ -169,10 +169,11 @@ class Program(Protocol):
         ``by_columns`` says whether the columns of X stand one after another, and not its rows.
         """
 
-    def sums_of_row(self) -> str | None:
-        """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated.
+    @property
+    def slopes_kept(self) -> int | None:
+        """How many slopes `accumulate` keeps of each record of a block: those in scores, and then in statistics.
 
-        None where `accumulate` does not keep enough of it.
+        They stand first of what it keeps, a block for each. None where they are not all that makes a gradient.
         """
 
     def accumulate_clipped(self) -> Piece:

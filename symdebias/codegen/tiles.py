@@ -32,6 +32,16 @@ def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     return not isinstance(program, ScoreProgram) or program.columns.is_unrolled
 
 
+def measures_lengths(program: Program) -> bool:
+    """Whether a pass of descent can measure records: their tile is turned, and its columns are those of one score."""
+    return (
+        isinstance(program, ScoreProgram)
+        and by_columns(program)
+        and len(program.scores) == 1
+        and program.width == len(program.columns.linear)
+    )
+
+
 # What a kernel that fills tiles takes for them.
 ARGUMENTS = "tile, tile_targets, tile_weights, read_tile, read_targets, read_weights, eight_rows"
 BEGIN_DEALING = """records = X.shape[0]
@@ -64,6 +74,26 @@ def workspace_types(*, is_by_columns: bool) -> tuple[Any, ...]:
 def functions_text(program: Program) -> str:
     """Return the functions that lines which fill a tile call."""
     return vectors.text(program.width, BLOCK)
+
+
+def lengths_text(program: ScoreProgram) -> str:
+    """Return a function that keeps the largest squared lengths of the records of a turned tile, place by place.
+
+    A place for each, and no maximum over all of them: so the loop goes along the tile. NaN is longer than nothing.
+    """
+    columns = range(len(program.columns.linear))
+    square = " + ".join(f"tile[i, {j}]*tile[i, {j}]*unit{j}" for j in columns)
+    units = "\n".join(f"    unit{j} = units[{j}]" for j in columns)
+    return f"""
+@helper(fastmath={{"contract", "reassoc"}})
+def measure(tile, part, units, longest):
+{units}
+    for n in range(part):
+        i = np.uint64(n)
+        square = {square}
+        longest[i] = square if square > longest[i] else longest[i]
+
+"""
 
 
 def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:

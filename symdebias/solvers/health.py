@@ -8,6 +8,7 @@ to nothing; the curvature is within its own sampling error of zero.
 import functools
 import math
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,6 +50,10 @@ _CLEARLY, _MISSED = 1.5, 3.0
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
 _MANY_PARAMETERS = 200
+# Numbers of a matrix that are made at a time: of a larger one every page is fetched from the system.
+_NUMBERS = 2**14
+# Gradients as a x + B'J: a, B and J.
+Factors = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ class Examination:
     by_derivatives: bool = False
     whole: Whole | None = None
     _has_derivatives: bool = field(default=False, init=False, repr=False)
-    _last: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
+    _last: tuple[FloatArray, Factors | None] | None = field(default=None, repr=False)
     _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
     _rows: dict[Any, tuple[Any, FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
     _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
@@ -152,52 +157,78 @@ class Examination:
     def _own(self) -> FloatArray:
         return _relative_weights(self.records.tested)
 
-    def _weighed(self, gradients: FloatArray) -> FloatArray:
-        return self._own * gradients if len(self.records.weights) else gradients
-
     @functools.cached_property
     def _uncorrected(self) -> Records | None:
         plain = self.records.correction.uncorrected
         return None if plain is None else self.records.tested.under(plain)
 
-    def _gradients(self, theta: FloatArray) -> FloatArray:
-        """Return the gradients of the tested records, unweighted; the last are kept."""
+    def _factors(self, theta: FloatArray) -> Factors | None:
+        """Return the gradients of the tested records in factors, where there are such; the last are kept."""
         if self._last is None or not np.array_equal(self._last[0], theta):
-            found = self.records.tested.gradients(theta, slice(None), by_derivatives=self._has_derivatives)
+            found = self.records.tested.factored_gradients(theta, by_derivatives=self._has_derivatives)
             self._last = theta.copy(), found
         return self._last[1]
+
+    def _gradients(self, theta: FloatArray) -> FloatArray:
+        """Return the gradients of the tested records, unweighted."""
+        return self.records.tested.gradients(theta, slice(None), by_derivatives=self._has_derivatives)
+
+    def _meat(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
+        """Return the mean outer product of the weighted gradients of the tested records, with their penalty."""
+        tested, factors, slope = self.records.tested, self._factors(theta), penalty * theta
+        own = self._own if len(self.records.weights) else None
+        if factors is None:
+            gradients = self._gradients(theta) + slope
+            gradients = gradients if own is None else own * gradients
+            return np.asarray(gradients.T @ gradients / len(gradients))
+        slopes, bends, jacobian = factors
+        rows, meat = self._lengths(tested)[0], np.zeros((len(theta), len(theta)))
+        apart = np.vstack([jacobian, slope]).T
+        for part in _parts(rows):
+            columns = rows[part].T
+            # A parameter's gradients stand side by side.
+            gradients = np.multiply(columns, slopes[part], out=np.empty(columns.shape))
+            gradients += apart @ np.vstack([bends[:, part], np.ones(columns.shape[1])])
+            if own is not None:
+                gradients *= own[part, 0]
+            meat += gradients @ gradients.T
+        return meat / len(rows)
 
     def _relative(self, records: Records, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the squared norms of gradients of records relative to the metric, unweighted, and their mean.
 
-        Where gradients are a x + B'J, so are they relative to it, and x R is the same for all theta: no matrix of n x Q
-        numbers is made for each.
+        Where gradients are a x + B'J, so are they relative to it, and the lengths of x R are the same for all theta: no
+        matrix of n x Q numbers is made for each.
         """
-        found = records.factored_gradients(theta, by_derivatives=self._has_derivatives)
+        is_tested = records is self.records.tested
+        found = self._factors(theta) if is_tested else records.factored_gradients(theta)
         with np.errstate(all="ignore"):
             if found is None:
-                is_tested = records is self.records.tested
                 gradients = self._gradients(theta) if is_tested else records.plain_gradients(theta)
                 relative = gradients @ self._root
-                return np.einsum("ij,ij->i", relative, relative), relative.mean(axis=0)
+                return np.einsum("ij,ij->i", relative, relative), np.full(len(relative), 1 / len(relative)) @ relative
             slopes, bends, jacobian = found
-            rows, squares = self._turned(records)
+            rows, squares = self._lengths(records)
             bent = jacobian @ self._root
-            norms, mean = slopes**2 * squares, slopes @ rows / len(rows)
+            norms, mean = slopes**2 * squares, slopes @ rows @ self._root / len(rows)
             if len(bends):
-                norms += np.einsum("kn,nk->n", bends, rows @ bent.T) * (2 * slopes)
-                norms += np.einsum("kn,kn->n", bends, (bent @ bent.T) @ bends)
+                along = (bent @ self._root.T) @ rows.T
+                norms += (bends * (2 * slopes * along + (bent @ bent.T) @ bends)).sum(axis=0)
                 mean = mean + bends.mean(axis=1) @ bent
             return norms, mean
 
-    def _turned(self, records: Records) -> tuple[FloatArray, FloatArray]:
-        """Return the design rows of records relative to the metric, and the squares of their norms."""
+    def _lengths(self, records: Records) -> tuple[FloatArray, FloatArray]:
+        """Return the design rows of records, and the squares of their norms relative to the metric."""
         matrix, columns = records.encoded[0], records.correction.program.columns
         asked = columns.linear, columns.parameters, columns.intercept
         # Mostly those of uncorrected gradients are the same, of the same columns.
         if asked not in self._rows or self._rows[asked][0] is not matrix:
-            rows = records.design_rows() @ self._root
-            self._rows[asked] = matrix, rows, np.einsum("ij,ij->i", rows, rows)
+            rows = records.design_rows()
+            squares = np.empty(len(rows))
+            for part in _parts(rows):
+                relative = self._root.T @ rows[part].T
+                np.add.reduce(np.square(relative, out=relative), axis=0, out=squares[part])
+            self._rows[asked] = matrix, rows, squares
         return self._rows[asked][1:]
 
     def _tested(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -253,9 +284,7 @@ class Examination:
                 uncertainty = math.inf
                 # An exact correction is held to the same curvature, however certain theta is.
                 if not correction.is_exact:
-                    gradients = self._gradients(theta)
-                    penalised = self._weighed(gradients + penalty * theta if penalty.any() else gradients)
-                    meat = penalised.T @ penalised / len(penalised)
+                    meat = self._meat(theta, penalty)
                     error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
                     length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
                     uncertainty = error / length if length > 0 else math.inf
@@ -270,7 +299,7 @@ class Examination:
         correction = self.records.correction
         if self.whole is not None:
             is_clear = not _large_bias(correction, known, theta, hessian, is_part=True)
-            if is_clear and (known.zonal is not None or self.whole.farthest(theta) <= REACH * known.farthest(theta)):
+            if is_clear and (known.zonal is not None or self.whole.is_within(theta, REACH * known.farthest(theta))):
                 return []
             known = self.whole.known or known
         return _large_bias(correction, known, theta, hessian)
@@ -409,6 +438,12 @@ def warn_of_inflation(inflation: float | None, *, stacklevel: int = 3) -> None:
         warnings.warn(said, VarianceWarning, stacklevel=stacklevel)
 
 
+def _parts(rows: FloatArray) -> Iterator[slice]:
+    """Yield parts of some rows, of which what is made stays in the cache."""
+    step = max(1, _NUMBERS // max(1, rows.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(rows), step))
+
+
 def _relative_weights(records: Records) -> FloatArray:
     """Return the weights of records over their mean, shape (m, 1), or a single 1 where all weigh the same."""
     if not len(records.weights):
@@ -503,7 +538,18 @@ class _Look:
     def along(self, direction: FloatArray) -> FloatArray:
         """Return direction'(Hessian of a record) direction for each record."""
         length = float(np.abs(direction / self.units).max())
-        slopes = self._difference(direction * (self.step / length)) @ direction
+        move = direction * (self.step / length)
+        above, below = (
+            self.records.factored_gradients(self.theta + sign * move, by_derivatives=self.by_derivatives)
+            for sign in (1.0, -1.0)
+        )
+        if above is None or below is None:
+            slopes = self._difference(move) @ direction
+        else:
+            # Of a x + B'J: no gradients are made of which only this direction is asked for.
+            along = self.records.design_rows() @ direction
+            high, low = (own * along + (jacobian @ direction) @ bends for own, bends, jacobian in (above, below))
+            slopes = _relative_weights(self.records)[:, 0] * (high - low)
         return np.asarray(slopes * length / (2 * self.step))
 
 

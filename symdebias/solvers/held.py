@@ -111,7 +111,7 @@ class Held(Frame):
 
     def whole(self, whole: Whole | None) -> Whole | None:
         """Return all records, of which what is known is in the metric of `metric`."""
-        return None if whole is None else HeldWhole(whole.corrected, whole.records, self)
+        return None if whole is None else HeldWhole(whole.corrected, whole.records, self, lengths=whole.lengths)
 
     @classmethod
     def of(cls, plain: Records, place: int, given: CorrectedLoss) -> "Held":

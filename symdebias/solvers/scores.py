@@ -22,6 +22,7 @@ from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
+from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.metric import definite
 from symdebias.solvers.moments import Moments, moments_of_records
 from symdebias.solvers.score_sample import ScoreSample, moments_with_sample, sample_stride
@@ -420,15 +421,27 @@ class Whole:
     ----------
     corrected, records
         As for `ReleasedRecords.of`.
+    lengths : Lengths or None
+        What a pass has measured of them.
     """
 
     corrected: CorrectedLoss
     records: Records
+    lengths: Lengths | None = field(default=None, kw_only=True)
 
     @functools.cached_property
     def known(self) -> ReleasedRecords | None:
         """What `known_scores` says of them, by two passes."""
         return known_scores(self.corrected, self.records)
+
+    def is_within(self, theta: FloatArray, reach: float) -> bool:
+        """Whether no released score (residual) at theta, of shape (q,), is farther from 0 than a number.
+
+        The records are read where their lengths do not tell.
+        """
+        if self.lengths is not None and self.lengths.bound(theta) <= reach:
+            return True
+        return self.farthest(theta) <= reach
 
     def farthest(self, theta: FloatArray) -> float:
         """Return the largest released score (residual), by one pass over the records.
@@ -459,13 +472,17 @@ def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> fl
     return float(max(over_chunks(len(part), largest)))
 
 
-def known_at_a_glance(corrected: CorrectedLoss, records: Records) -> tuple[ReleasedRecords | None, Whole | None]:
+def known_at_a_glance(
+    corrected: CorrectedLoss, records: Records, lengths: Lengths | None = None
+) -> tuple[ReleasedRecords | None, Whole | None]:
     """Return `known_scores` of the records that a fit is tested on, and all records.
 
     Parameters
     ----------
     corrected, records
         As for `ReleasedRecords.of`.
+    lengths : Lengths, optional
+        What a pass has measured of the records.
 
     Returns
     -------
@@ -485,7 +502,7 @@ def known_at_a_glance(corrected: CorrectedLoss, records: Records) -> tuple[Relea
     known = known_scores(corrected, part)
     if len(part) == len(records):
         return known, None
-    return None if known is None else replace(known, fineness=_AT_A_GLANCE), Whole(corrected, records)
+    return None if known is None else replace(known, fineness=_AT_A_GLANCE), Whole(corrected, records, lengths=lengths)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:

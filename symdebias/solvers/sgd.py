@@ -35,6 +35,7 @@ from symdebias.solvers.descent import Descent, averaged_share, first_averaged, h
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.held import frame_of
+from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
@@ -319,6 +320,7 @@ def _trained(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
         journal=journal, has_pilot=not corrected.is_resolved, gain=factor,
+        lengths=Lengths.of(corrected, run, metric) if corrected.is_resolved else None,
     )  # fmt: skip
 
     def examine(
@@ -361,7 +363,7 @@ def _trained(
         if corrected.is_resolved:
             resolved = corrected
             descent, notes, reached = training.of(run, X, begin, beginning(resolved))
-            known, whole = known_at_a_glance(corrected, run)
+            known, whole = known_at_a_glance(corrected, run, training.lengths)
             known, whole = frame.known(known), frame.whole(whole)
             if covariance is not None and whole is not None:
                 # The bias that intervals allow for is that of all records.
@@ -436,6 +438,8 @@ class _Training:
         Whether a pilot has compiled the pass of derivatives: then no kernel for gradients is needed.
     gain : float
         As for `Reached`.
+    lengths : Lengths or None
+        What it measures of the records that it reads.
     """
 
     step_size: Any
@@ -456,6 +460,7 @@ class _Training:
     journal: Checkpoint | None = None
     has_pilot: bool = False
     gain: float = 1.0
+    lengths: Lengths | None = None
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -491,10 +496,13 @@ class _Training:
         before = 0 if earlier is None else earlier.all_steps
         gain = 1.0 if self.after is None else self.gain
         sizes = gain * step_sizes(step_size, first=before, count=total, l2=self.l2 * gain)
-        kernel = correction.kernels.sgd_pass(
+        lengths = self.lengths
+        kernel: Callable[..., int] = correction.kernels.sgd_pass(
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
-            held=frame.place,
+            held=frame.place, measured=lengths is not None,
         )  # fmt: skip
+        if lengths is not None:
+            kernel = functools.partial(kernel, lengths=(lengths.inverse, lengths.longest))
         limits = correction.limits.for_kernels(finite_variance=True)
         growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
         sums_at: list[int] = []
@@ -536,6 +544,8 @@ class _Training:
                 if self.rng is not None:
                     deal = Deal.shuffled(n, matrix.shape[1], self.rng)
                 origin = epoch * per_epoch
+                if lengths is not None:
+                    lengths.begin()
                 for lower, upper in descent.segments(origin, origin + per_epoch, longest):
                     if upper <= descent.done:
                         continue
@@ -551,6 +561,8 @@ class _Training:
                         first += (descent.done - lower) * batch_size
                         batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
                         explain_stop(run, X, descent, batch, sizes[descent.done])
+                    if lengths is not None:
+                        lengths.has_read(end - first, n)
                     advance(end - first)
                     if self.journal is not None and upper < origin + per_epoch:
                         self.journal.keep(stage, functools.partial(state_of, epoch, drawn_from))

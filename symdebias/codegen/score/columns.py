@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import sympy as sp
+
+from symdebias._arrays import FloatArray
 
 # Up to here the loop over columns is written out and fused into the loop over records; beyond, the registers
 # run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
 _MOST_UNROLLED = 32
+# Numbers of gradients that are filled in at a time.
+_NUMBERS = 2**14
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,39 @@ class ScoreColumns:
                     f"    base{k} += {self.theta(k, 'j')}*X[i, j]",
                 ]
         return lines
+
+    def gradients(self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
+        """Return the gradients of records, shape (n, m q), from their slopes.
+
+        Parameters
+        ----------
+        slopes : array of shape (m + k, n), float64
+            In the scores, then in k statistics.
+        matrix : array of shape (n, p) or wider, float64
+            The columns of the scores first.
+        jacobian : array of shape (k, m q), float64
+            The gradients of the statistics.
+        """
+        rows = np.empty((len(matrix), self.number_of_parameters))
+        # Block by block, so that what is added stays in the cache.
+        step = max(1, _NUMBERS // rows.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            self._fill(rows[part], slopes[:, part], matrix[part], jacobian)
+        return rows
+
+    def _fill(self, rows: FloatArray, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> None:
+        m, linear = len(self.scores), self.linear
+        np.matmul(slopes[m:].T, jacobian, out=rows)
+        for k in range(m):
+            start = k * self.parameters
+            if linear == tuple(range(len(linear))):
+                rows[:, start : start + len(linear)] += slopes[k, :, None] * matrix[:, : len(linear)]
+            else:
+                for j, place in enumerate(linear):
+                    rows[:, start + place] += slopes[k] * matrix[:, j]
+            if self.intercept is not None:
+                rows[:, start + self.intercept] += slopes[k]
 
 
 def places_text(places: Sequence[int], index: str) -> str:

@@ -192,24 +192,12 @@ def _place_of_sums(loop: RecordLoop, statements: Statements) -> int:
     return _place_of_waves(loop) + len(_wave_lines(loop, statements)) * BLOCK
 
 
-def sums_of_row(loop: RecordLoop) -> str | None:
-    """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated.
+def slopes_kept(loop: RecordLoop) -> int | None:
+    """Return how many slopes of each record of a block are kept, in scores and then in symbols of statistics.
 
-    None where not all of them are kept.
+    None where they are not all that makes its gradient.
     """
-    if not _is_kept(loop):
-        return None
-    columns = loop.columns
-    p, q, m = columns.sizes
-    lines = []
-    for k in range(m):
-        lines += [f"slope = kept[{k * BLOCK} + n]", f"for j in range({p}):"]
-        lines.append(f"    sums[{k * q} + {columns.place('j')}] = slope*X[i, j]")
-        if columns.intercept is not None:
-            lines.append(f"sums[{k * q + columns.intercept}] = slope")
-    return "\n".join(
-        [*lines, *(f"sums[{columns.number_of_parameters + n}] = {_kept(loop, n)}" for n in range(len(loop.symbols)))]
-    )
+    return len(loop.columns.scores) + len(loop.symbols) if _is_kept(loop) else None
 
 
 def _is_kept(loop: RecordLoop) -> bool:

@@ -23,9 +23,6 @@ from symdebias.codegen.score.statistic import ZERO, RecordSlopes
 # So many columns of a record are put into a tile at a time: each is a line that is written to, and few stay near.
 _BY_RECORD = 16
 
-# Numbers of gradients that are filled in at a time.
-_NUMBERS = 2**14
-
 # The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
 MOMENTS = f"""
 
@@ -193,7 +190,7 @@ class _Pass:
             tuple(self._sums().items()),
             self._finish,
             columns.number_of_parameters if self.moving else len(self._leaving),
-            (_transposed if self.moving else self._rows) if self.leaves else None,
+            (_transposed if self.moving else self.columns.gradients) if self.leaves else None,
             not self.moving,
             frozenset(("jacobian", *(name for one, _ in self.loop.placed for name in one.of_theta))),
         )
@@ -322,29 +319,6 @@ class _Pass:
             "                slopes[j, start + i] = own[i, j]",
             "        continue",
         ]
-
-    def _rows(self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
-        """Return the gradients of records, shape (n, Q), from their slopes."""
-        rows = np.empty((len(matrix), self.columns.number_of_parameters))
-        # Block by block, so that what is added stays in the cache.
-        step = max(1, _NUMBERS // rows.shape[1])
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            self._fill_rows(rows[part], slopes[:, part], matrix[part], jacobian)
-        return rows
-
-    def _fill_rows(self, rows: FloatArray, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> None:
-        m, linear = len(self.columns.scores), self.columns.linear
-        np.matmul(slopes[m:].T, jacobian, out=rows)
-        for k in range(m):
-            start = k * self.columns.parameters
-            if linear == tuple(range(len(linear))):
-                rows[:, start : start + len(linear)] += slopes[k, :, None] * matrix[:, : len(linear)]
-            else:
-                for j, place in enumerate(linear):
-                    rows[:, start + place] += slopes[k] * matrix[:, j]
-            if self.columns.intercept is not None:
-                rows[:, start + self.columns.intercept] += slopes[k]
 
     def _shifted(self, n: int) -> list[str]:
         """Return lines that keep what multiplies x apart by combination, whose offset it multiplies too."""

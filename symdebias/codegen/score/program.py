@@ -227,9 +227,10 @@ class ScoreProgram:
         statements = self._statements("gradient")
         return gradient.accumulate(self._loop, statements, weighted=weighted, by_columns=by_columns)
 
-    def sums_of_row(self) -> str | None:
-        """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated."""
-        return gradient.sums_of_row(self._loop)
+    @property
+    def slopes_kept(self) -> int | None:
+        """How many slopes `accumulate` keeps of each record of a block, or None where they do not make its gradient."""
+        return gradient.slopes_kept(self._loop)
 
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses."""

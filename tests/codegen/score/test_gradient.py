@@ -66,7 +66,8 @@ def test_gradients_of_many_waves(waves):
     noise = made.layout.vector({"covariance": variances, "coefficients": numbers})
     out = np.empty((n, 2))
     plain_kernel(kernels.source("mean_gradient"))(
-        theta, X, y, np.empty(0), 1.0, noise, 1, *kernels._sums(), *kernels._tile(weighted=False), out
+        theta, X, y, np.empty(0), 1.0, noise, 1, *kernels._sums(), *kernels._tile(weighted=False), out,
+        np.empty((0, 0)),
     )  # fmt: skip
     s = variances @ theta**2
     given = {**dict(zip(sp.symbols(f"a:{waves}", real=True), numbers, strict=True)), S: s, Y: Y}

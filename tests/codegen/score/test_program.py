@@ -111,8 +111,22 @@ class Plain:
         plain_kernel(self.kernels.source("mean_gradient", weighted=True))(
             theta, self.X, self.y, self.weights, 1.0, self.noise, size, np.empty(program.number_of_sums),
             np.empty(len(theta)), np.empty(program.number_kept), *self.kernels._tile(weighted=True), out,
+            np.empty((0, 0)),
         )  # fmt: skip
         return out
+
+    def gradients_of_slopes(self, theta):
+        """Return the weighted gradients that the slopes of records make, or None where they are not kept."""
+        program = self.kernels.program
+        if program.slopes_kept is None:
+            return None
+        slopes = np.empty((program.slopes_kept, N))
+        jacobian = np.empty((program.slopes_kept - len(program.scores), len(theta)))
+        plain_kernel(self.kernels.source("mean_gradient", weighted=True))(
+            theta, self.X, self.y, self.weights, 1.0, self.noise, 0, np.empty(program.number_of_sums),
+            np.empty(len(theta)), np.empty(program.number_kept), *self.kernels._tile(weighted=True), jacobian, slopes,
+        )  # fmt: skip
+        return program.columns.gradients(slopes, self.X, jacobian)
 
     def derivatives(self, theta):
         filled = np.zeros(len(theta)), np.zeros((len(theta), len(theta))), np.zeros((len(theta), len(theta)))
@@ -145,6 +159,10 @@ def check(plain, theta):
     gradients = plain.gradients(theta)
     np.testing.assert_allclose(gradients, plain.weights[:, None] * slopes, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(plain.gradients(theta, N)[0], gradients.sum(axis=0), rtol=1e-11, atol=1e-13)
+    of_slopes = plain.gradients_of_slopes(theta)
+    assert (of_slopes is None) == (plain.kernels.program.slopes_kept is None)
+    if of_slopes is not None:
+        np.testing.assert_allclose(of_slopes, gradients, rtol=1e-11, atol=1e-13)
     if not plain.kernels.program.has_hessian:
         return
     gradient, hessian, meat = plain.derivatives(theta)
