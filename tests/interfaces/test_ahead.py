@@ -135,7 +135,8 @@ def test_a_card_says_what_to_compile(tmp_path, capsys, asked):
     card.write_text(MIXED.to_json())
     assert cli.main(["compile", str(card), "--loss", "logistic", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"] == len(asked)
-    assert set(asked.values()) >= {"mean_derivatives", "mean_gradient", "sgd_pass"}
+    # Gradients of records are left by the pass of derivatives, whose Hessian is that of the looked-up waves.
+    assert set(asked.values()) == {"mean_derivatives", "sgd_pass"}
 
 
 @pytest.mark.parametrize(
