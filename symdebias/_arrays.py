@@ -503,7 +503,7 @@ def cluster_labels(clusters: Any, *, rows: int) -> np.ndarray[Any, Any]:
     ValueError
         Another length, or missing labels.
     """
-    labels = np.asarray(clusters)
+    labels = np.asarray(without_view(clusters))
     if labels.shape != (rows,):
         raise ValueError(f"clusters has the shape {labels.shape}; it must be ({rows},): one label per record.")
     missing = labels != labels

@@ -4,10 +4,15 @@ Files are read as text, column by column: what a column means is for whoever kno
 declared columns; what stands in a file is never shown, as its first line may be a record.
 """
 
+import bz2
 import csv
+import gzip
 import io
+import lzma
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +23,19 @@ from symdebias._domains import seen
 
 # Of one field, in characters; the limit of the standard library is that of the whole process.
 _LONGEST_FIELD = 100_000
+# What files begin with: those that are compressed text, and those that are no text.
+_COMPRESSED: Mapping[bytes, Callable[[bytes], bytes]] = {
+    b"\x1f\x8b": gzip.decompress,
+    b"BZh": bz2.decompress,
+    b"\xfd7zXZ\x00": lzma.decompress,
+}
+_ZIP, _PARQUET = b"PK\x03\x04", b"PAR1"
+_NO_TEXT = {
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd. Unpack it first: zstd -d",
+    _PARQUET: "is a file of Parquet. Read it into a data frame first: pandas.read_parquet",
+    b"\xd0\xcf\x11\xe0": "is a workbook of Excel. Save its sheet as CSV UTF-8",
+}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Table:
@@ -96,7 +114,10 @@ class TextFile:
 
 
 def read_text(path: Path, wanted: Sequence[str]) -> TextFile:
-    """Read columns of a UTF-8 file of comma-separated values, whose first line names them; others are left out.
+    """Read columns of a file of comma-separated values, whose first line names them; others are left out.
+
+    It is text in UTF-8, or in UTF-16 that says so by its first bytes. It may be compressed by gzip, bzip2 or xz, or be
+    the one file of a zip archive, whatever its name ends with.
 
     Raises
     ------
@@ -109,7 +130,44 @@ def read_text(path: Path, wanted: Sequence[str]) -> TextFile:
     if not path.is_file():
         kind = "is no file" if path.exists() else "is not there"
         raise FileNotFoundError(f"{seen(str(path), 200)} {kind}. Name a file of comma-separated values.")
-    return parse(path.read_bytes(), name, wanted, exact=False)
+    return parse(_unpacked(path.read_bytes(), name), name, wanted, exact=False)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as one of Parquet does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET)) == _PARQUET
+
+
+def _unpacked(content: bytes, name: str) -> bytes:
+    """Return what a file holds, unpacked where it is compressed, in UTF-8 where it says that it is in UTF-16."""
+    try:
+        for beginning, unpack in _COMPRESSED.items():
+            if content.startswith(beginning):
+                content = unpack(content)
+        if content.startswith(_ZIP):
+            content = _only_file(content, name)
+        if content.startswith(_UTF16):
+            content = content.decode("utf-16").encode()
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError):
+        problem = f"{name} is compressed, and could not be unpacked: it is cut short, damaged or locked. Copy it anew."
+    except UnicodeDecodeError:
+        problem = f"{name} is cut short: it is text in UTF-16, and ends within a character. Copy it anew."
+    else:
+        return content
+    raise ValueError(problem)
+
+
+def _only_file(content: bytes, name: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        files = [one for one in archive.namelist() if not one.endswith("/")]
+        if "[Content_Types].xml" in files:
+            raise ValueError(f"{name} is a workbook of Excel. Save its sheet as CSV UTF-8, and name that file.")
+        if len(files) != 1:
+            raise ValueError(f"{name} is a zip archive of {len(files)} files. Unpack it, and name the one to read.")
+        return archive.read(files[0])
 
 
 def parse(content: bytes, name: str, wanted: Sequence[str], *, exact: bool) -> TextFile:
@@ -128,9 +186,12 @@ def parse(content: bytes, name: str, wanted: Sequence[str], *, exact: bool) -> T
         return _columns(io.StringIO(content.decode("utf-8-sig"), newline=""), name, wanted, exact)
     except UnicodeDecodeError:
         # The error holds the bytes.
+        found = next((what for beginning, what in _NO_TEXT.items() if content.startswith(beginning)), None)
         problem = (
-            f"{name} is not text in UTF-8. Save it as CSV in UTF-8; in Python, tables of Parquet or Excel are read "
-            "into a data frame first."
+            f"{name} {found}."
+            if found
+            else f"{name} is not text in UTF-8. Save it as CSV in UTF-8; in Python, read it into a data frame first: "
+            'pandas.read_csv(..., encoding="cp1252") reads text of Windows.'
         )
     except csv.Error:
         problem = f"{name} is no file of comma-separated values: quotes or line ends do not fit. Save it anew as CSV."
@@ -151,12 +212,17 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
         raise ValueError(f"{name} has two columns named {twice[0]}. Give each a name of its own.")
     missing = [one for one in wanted if one not in header]
     if missing:
-        several = any(mark in field for field in header for mark in ";\t") and len(header) < len(wanted)
-        advice = (
-            "Its values are not divided by commas: save it as CSV with commas."
-            if several
-            else ("The first line of the file names the columns: add it, or name the columns in the schema as there.")
-        )
+        advice = "The first line of the file names the columns: add it, or name the columns in the schema as there."
+        other = next((mark for mark in ";\t" if any(mark in field for field in header)), None)
+        if any("\0" in field for field in header):
+            advice = "It is text in UTF-16 that does not say so: save it as CSV in UTF-8."
+        elif other is not None and len(header) < len(wanted):
+            sign, written = ("tabs", r"\t") if other == "\t" else ("semicolons", ";")
+            advice = (
+                f"Its values are not divided by commas but by {sign}: save it as CSV with commas, and with decimal "
+                f'points. In Python, pandas.read_csv(..., sep="{written}", decimal=",").to_csv("commas.csv", '
+                "index=False) does it where decimals have commas."
+            )
         # What is declared is known; capitals apart from it tell nothing of a record.
         small = {field.casefold() for field in header}
         capitals = [one for one in missing if one.casefold() in small]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, without_view
 from symdebias._domains import seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
 
@@ -143,7 +143,7 @@ class ParquetColumns:
             file, group = self._groups[place]
             with self._reading:
                 table = self._files[file].read_row_group(group, columns=list(names), use_threads=False)
-            yield {name: table.column(name).to_numpy() for name in names}
+            yield {name: np.asarray(without_view(table.column(name))) for name in names}
 
     @functools.cached_property
     def _cuts(self) -> list[tuple[int, int]]:

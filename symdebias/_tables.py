@@ -62,11 +62,17 @@ def frame(table: Any) -> Any:
 
 
 def without_view(column: Any) -> Any:
-    """Return a column of `frame` as an array where that is narwhals's view of it, and others as they are.
+    """Return a column of `frame` as an array where that is narwhals's view of it, and others as NumPy reads them right.
 
-    Columns of pyarrow before 16 do not know the argument that the view hands on from NumPy.
+    Columns of pyarrow before 16 do not know the argument that the view hands on from NumPy. Where values stand in a
+    dictionary, a column of several chunks gives NumPy another one in place of a missing value: there the values
+    themselves are taken.
     """
-    return column.to_numpy() if _package(column) == "narwhals" else column
+    is_view = _package(column) == "narwhals"
+    native = column.to_native() if is_view else column
+    if _package(native) == "pyarrow" and hasattr(getattr(native, "type", None), "index_type"):
+        return np.asarray(native.cast(native.type.value_type))
+    return column.to_numpy() if is_view else column
 
 
 def _is_one_chunk(column: Any) -> bool:

@@ -185,3 +185,30 @@ def test_columns_go_by_name_whatever_the_labels_are_stored_as(kind, whole):
     wanted = corrected.mean_loss(theta, np.column_stack([columns["a"], codes, columns["b"]]), labels)
     table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
     assert corrected.mean_loss(theta, table, labels.astype(whole)) == pytest.approx(wanted, rel=1e-12)
+
+
+ASKED = {"epsilon": 1.0, "columns": {"place": {"categories": ["n", "e"]}}}
+
+
+@pytest.mark.parametrize("ask", [
+    lambda release, table: release.privatize(table, random_state=0),
+    lambda release, table: release.design_matrix(table),
+    lambda release, table: sd.blocks.from_iterator(lambda: iter(table.to_batches()), release=release),
+    lambda release, table: sd.Schema(ASKED).collect(table),
+])  # fmt: skip
+def test_a_missing_value_of_a_dictionary_is_no_other_value(ask):
+    # A column of several chunks gives NumPy the last value of its dictionary in place of a missing one.
+    table = pa.table({"place": pa.array(["n", "e", None]).dictionary_encode()})
+    release = sd.Release({"place": sd.RandomizedResponse(1.0, categories=("n", "e"))})
+    with pytest.raises(ValueError, match=r"place.* missing( in row 2)?"):
+        ask(release, table)
+
+
+def test_missing_numbers_and_targets_of_a_dictionary_are_found():
+    numbers = pa.table({"x": pa.array([1.0, 2.0, None]).dictionary_encode()})
+    release = sd.Release({"x": sd.LaplaceMechanism(1.0, bounds=(0, 2))}, sd.RandomizedResponse(1.0, ("no", "yes")))
+    with pytest.raises(ValueError, match="X has NaN in row 2"):
+        release.privatize(numbers, ["no", "yes", "no"])
+    answers = pa.chunked_array([pa.array(["no", "yes", None]).dictionary_encode()])
+    with pytest.raises(ValueError, match="y has no value in row 2"):
+        release.privatize([[0.0], [1.0], [2.0]], answers)

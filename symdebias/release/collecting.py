@@ -17,6 +17,7 @@ import numpy as np
 from symdebias import _arrays, _columns
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
+from symdebias._parquet import ParquetColumns
 
 if TYPE_CHECKING:
     from symdebias.release.schema import Column, Schema
@@ -53,13 +54,15 @@ def _same_length(sizes: set[int]) -> None:
 
 def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]:
     """Return what has the values of each wanted column, and what says where a row is."""
+    if isinstance(data, (str, os.PathLike)) and _columns.is_parquet(Path(data)):
+        data = _of_parquet(Path(data), wanted)
     if isinstance(data, (str, os.PathLike)):
         file = _columns.read_text(Path(data), wanted)
         return file.columns, lambda row: f"row {row} (line {file.lines[row]} of {file.name})"
     if not (isinstance(data, Mapping) or _arrays.is_table(data)):
         raise TypeError(
-            f"records are a table or the path of a CSV file; got {type(data).__name__}. Pass a table with the columns "
-            f"{', '.join(wanted)}."
+            f"records are a table or the path of a file of CSV or Parquet; got {type(data).__name__}. Pass a table "
+            f"with the columns {', '.join(wanted)}."
         )
     names = set(data) if isinstance(data, Mapping) else set(_arrays.column_names(data))
     missing = [name for name in wanted if name not in names]
@@ -68,6 +71,13 @@ def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]
             f"the table has no column named {', '.join(missing)}. Name them as the schema does: {', '.join(wanted)}."
         )
     return {name: data[name] for name in wanted}, lambda row: f"row {row}"
+
+
+def _of_parquet(path: Path, wanted: Sequence[str]) -> dict[str, Any]:
+    stored = ParquetColumns([path])
+    names = [name for name in wanted if name in stored.names]
+    blocks = list(stored.blocks(names))
+    return {name: np.concatenate([block[name] for block in blocks]) for name in names}
 
 
 def _values(column: "Column", values: Any, missing: Sequence[str], where: Where) -> np.ndarray[Any, Any]:
@@ -118,6 +128,7 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
 
 def _as_objects(values: Any) -> np.ndarray[Any, Any]:
     """Return a column as an array of objects, with dates and durations of any table as those of Python."""
+    values = _arrays.without_view(values)
     array = np.asarray(values) if hasattr(values, "__array__") else np.asarray(values, dtype=object)
     kind = array.dtype.kind
     if kind == "m" or (kind == "M" and np.datetime_data(array.dtype)[0] not in _DAYS):
@@ -131,7 +142,7 @@ def _ready_numbers(column: "Column", values: Any) -> FloatArray | None:
     if column.labels is not None or isinstance(values, list):
         return None
     with contextlib.suppress(TypeError, ValueError):
-        array = np.asarray(values)
+        array = np.asarray(_arrays.without_view(values))
         if array.ndim == 1 and array.dtype.kind in "iuf":
             numbers = array.astype(np.float64)
             if np.isfinite(numbers).all():

@@ -163,7 +163,8 @@ class Schema:
         Parameters
         ----------
         data : path, or table
-            A file of comma-separated values in UTF-8 whose first line names the columns, or a table with them.
+            A file of comma-separated values in UTF-8 whose first line names the columns, compressed by gzip, bzip2, xz
+            or zip or as it is; a file of Parquet (needs the extra ``parquet``); or a table with these columns.
 
         Returns
         -------

@@ -110,7 +110,7 @@ COMMANDS = [
     # Tables.
     ("no names of columns", "privatize {}/headless.csv --schema {}/schema.toml --out {}/new", 1,
      "no column named age, work, income; it has 3 columns. The first line of the file names the columns: add"),
-    ("semicolons", "privatize {}/semicolons.csv --schema {}/schema.toml --out {}/new", 1, "not divided by commas: save it"),
+    ("semicolons", "privatize {}/semicolons.csv --schema {}/schema.toml --out {}/new", 1, "not divided by commas but by semicolons: save it"),
     ("a line that is too short", "privatize {}/short.csv --schema {}/schema.toml --out {}/new", 1, "line 22 of short.csv has 2"),
     ("a missing value", "privatize {}/missing.csv --schema {}/schema.toml --out {}/new", 1,
      r"work is missing in row 1 \(line 3 of missing.csv\). Each record needs a value.*fill"),

@@ -1,7 +1,12 @@
 """Schemas: the release that they make is one as written by hand, within its budget, and every mistake is named."""
 
+import bz2
+import gzip
 import inspect
+import io
+import lzma
 import math
+import zipfile
 from fractions import Fraction
 
 import numpy as np
@@ -377,6 +382,59 @@ def test_other_things_than_tables_are_refused(tmp_path):
     (tmp_path / "latin.csv").write_bytes("age,sex\n39,größe\n".encode("latin-1"))
     with pytest.raises(ValueError, match="not text in UTF-8"):
         Schema(declared()).collect(tmp_path / "latin.csv")
+
+
+SMALL = {"epsilon": 1.0, "columns": {"age": AGE, "sex": {"categories": ["f", "m"]}}}
+AGES_AND_SEXES = "age,sex\n39,f\n50,m\n"
+
+
+def zipped(**files):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("pack", [
+    gzip.compress, bz2.compress, lzma.compress, lambda text: zipped(people=text),
+    lambda text: text.decode().encode("utf-16"), lambda text: gzip.compress(text.decode().encode("utf-8-sig")),
+], ids=["gzip", "bzip2", "xz", "zip", "UTF-16", "gzip with a mark"])  # fmt: skip
+def test_files_are_unpacked_by_what_they_begin_with(pack, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_bytes(pack(AGES_AND_SEXES.encode()))
+    X, _ = Schema(SMALL).collect(path)
+    assert [X[name].tolist() for name in ("age", "sex")] == [[39, 50], ["f", "m"]]
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (gzip.compress(b"age,sex\n39,f\n")[:-9], "is compressed, and could not be unpacked: it is cut short"),
+    (zipped(one="age,sex\n39,f", two=""), "zip archive of 2 files. Unpack it, and name the one"),
+    (zipped(**{"[Content_Types].xml": "", "sheet.xml": ""}), "is a workbook of Excel. Save its sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1", "is a workbook of Excel. Save"),
+    (b"\x28\xb5\x2f\xfd\xff", "is compressed by zstd. Unpack"),
+    (AGES_AND_SEXES.encode("utf-16-le"), "It is text in UTF-16 that does not say so"),
+    (AGES_AND_SEXES.encode("utf-16")[:-1], "it is text in UTF-16, and ends within a character"),
+    (AGES_AND_SEXES.replace(",", "\t").encode(), r'not divided by commas but by tabs: .*sep="\\t", decimal=","'),
+])  # fmt: skip
+def test_files_of_other_kinds_are_named(content, message, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        Schema(SMALL).collect(path)
+
+
+def test_files_of_parquet_are_read_as_tables(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "people.csv"
+    sexes = arrow.array(["f", "m", None]).dictionary_encode()
+    parquet.write_table(arrow.table({"sex": sexes, "age": [39, 50, None], "name": list("abc")}), path, row_group_size=2)
+    filled = {"age": {**AGE, "fill": 40}, "sex": {"categories": ["f", "m"], "fill": "f"}}
+    X, _ = Schema({**SMALL, "columns": filled}).collect(path)
+    assert [X[name].tolist() for name in ("age", "sex")] == [[39, 50, 40], ["f", "m", "f"]]
+    with pytest.raises(ValueError, match="no column named place"):
+        Schema({**SMALL, "columns": {"age": AGE, "place": {"categories": ["n", "e"]}}}).collect(path)
 
 
 # ---- all records outside ---------------------------------------------------------------------------------

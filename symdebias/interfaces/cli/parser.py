@@ -310,5 +310,5 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "report folder": {"help": "the released records that it was made of"},
     "loss": {"metavar": "LOSS", "help": 'an expression of u and y, as "log(1+exp(-y*u))", or a name'},
     "shell": {"choices": ("bash", "zsh", "tcsh"), "help": "which shell"},
-    "table": {"type": Path, "metavar": "TABLE", "help": "the CSV file; its first line names the columns"},
+    "table": {"type": Path, "metavar": "TABLE", "help": "a file of CSV, whose first line names columns, or of Parquet"},
 }
