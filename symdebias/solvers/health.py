@@ -41,8 +41,9 @@ _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
 # are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
 _WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
-# The share of the curvature in a direction that may be the surrogate's own, and how many parameters are named.
-_MOST_OF_ITS_OWN, _NAMED = 0.5, 4
+# The share of the curvature in a direction that may be the surrogate's own, the least that is to be the loss's, up to
+# how many standard errors of the least curvature that is looked at, and how many parameters are named.
+_MOST_OF_ITS_OWN, _LEAST_OF_THE_LOSS, _MADE_BY_NOISE, _NAMED = 0.5, 1 / 3, 10.0, 4
 # By how much what a part of m records says of a surrogate is to stay clear of a limit, for all records to be spared;
 # and a share of 3/m lies beyond all that it has in at most one of twenty draws.
 _CLEARLY, _MISSED = 1.5, 3.0
@@ -291,7 +292,9 @@ class Examination:
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:
                     signs += self._large_bias(known, theta, found + np.diag(penalty))
-                    signs += [] if signs else _own_curvature(correction, known, theta, found + np.diag(penalty))
+                    signs += [] if signs else _own_curvature(
+                        correction, known, theta, found + np.diag(penalty), curvature
+                    )
         return Health(share, inflation, curvature, tuple(signs))
 
     def _large_bias(self, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
@@ -384,27 +387,42 @@ def _large_bias(
     ]
 
 
-def _own_curvature(correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
-    """Return the sign of being lost of a surrogate that has a minimum where the loss has levelled out, if it is one."""
+def _own_curvature(
+    correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray, curvature: float
+) -> list[str]:
+    """Return the sign of being lost of a minimum that the loss does not have: of a surrogate's waves, or of the noise.
+
+    The least curvature, in its own standard errors, says whether the noise could have made it.
+    """
     if known.zonal is not None or known.parts.is_residual:
         # On a sphere scores are bounded, and a residual loss does not part records.
         return []
     try:
         excess = ExcessCurvature.of(known, correction, theta)
-        if excess.most(hessian) <= _MOST_OF_ITS_OWN:
-            return []
-        share, error, direction = excess.share(hessian)
+        if excess.most(hessian) > _MOST_OF_ITS_OWN:
+            share, error, direction = excess.share(hessian)
+            if share - ERRORS_OF_SHARE * error > _MOST_OF_ITS_OWN:
+                return [
+                    f"{min(share, 1.0):.0%} of the curvature in {_taking_part(correction, known, direction)} is the "
+                    "surrogate's own, and the loss itself is level there, as where a category has one label alone"
+                ]
+        if curvature < _MADE_BY_NOISE:
+            share, error, direction = excess.of_the_loss(hessian)
+            if share + ERRORS_OF_SHARE * error < _LEAST_OF_THE_LOSS:
+                return [
+                    f"{min(1 - share, 1.0):.0%} of the curvature in {_taking_part(correction, known, direction)} is "
+                    "that of the noise, and the loss itself is level there, as where a category has one label alone"
+                ]
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
-    if share - ERRORS_OF_SHARE * error <= _MOST_OF_ITS_OWN:
-        return []
+    return []
+
+
+def _taking_part(correction: Correction, known: ReleasedRecords, direction: FloatArray) -> str:
+    """Return the names of the parameters that a direction is mostly one of."""
     sizes = np.abs(direction) / units_of(known.metric)
     names = correction.design.parameters
-    taking_part = [names[place] for place in np.argsort(-sizes) if sizes[place] > sizes.max() / 3][:_NAMED]
-    return [
-        f"{min(share, 1.0):.0%} of the curvature in {', '.join(taking_part)} is the surrogate's own, and the loss "
-        "itself is level there, as where a category has one label alone"
-    ]
+    return ", ".join([names[place] for place in np.argsort(-sizes) if sizes[place] > sizes.max() / 3][:_NAMED])
 
 
 def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: FloatArray) -> float:

@@ -1,8 +1,9 @@
-"""How much of the curvature at a minimum is the surrogate's own, and not the loss's.
+"""How much of the curvature at a minimum is the loss's, and how much the surrogate's own or that of the noise.
 
 A loss levels out where it has parted the records: where a category has one label, no parameter is too long for it. A
 surrogate is close to it there, and still has waves, each with a minimum whose place says nothing. Its curvature is as
-sharp as any other's, and a bound on the bias that divides by it is small. So the curvature itself is compared.
+sharp as any other's, and a bound on the bias that divides by it is small. Where the score is long, the noise that its
+waves multiply makes minima of its own as well. So the curvature is compared with that of the loss at true scores.
 """
 
 import functools
@@ -49,12 +50,15 @@ class ExcessCurvature:
         What the parts of the loss are multiplied with in the records that scores are estimated from.
     excess : list of array, float64
         For each part how much more curvature its surrogate has, in the mean over cells of true scores.
+    plain : list of array, float64
+        That of each part itself.
     """
 
     known: ReleasedRecords
     theta: FloatArray
     multipliers: list[FloatArray]
     excess: list[FloatArray]
+    plain: list[FloatArray]
 
     @classmethod
     def of(cls, known: ReleasedRecords, correction: Correction, theta: FloatArray) -> "ExcessCurvature":
@@ -62,7 +66,7 @@ class ExcessCurvature:
         # Released labels are not the true ones, and go together with columns less than these do.
         target = known.sample_of().target
         multipliers = [estimated_multiplier(correction, part.multiplier, target) for part in known.parts.replaced]
-        return cls(known, theta, multipliers, _excess(known, correction, known.scores(theta)))
+        return cls(known, theta, multipliers, *_curvatures(known, correction, known.scores(theta)))
 
     def most(self, hessian: FloatArray) -> float:
         """Return a bound on the shares of `share`, for a small part of its time.
@@ -111,40 +115,90 @@ class ExcessCurvature:
         LinAlgError
             H is not positive definite.
         """
+        return self._clearest(hessian, self.excess, 1.0)
+
+    def of_the_loss(self, hessian: FloatArray) -> tuple[float, float, FloatArray]:
+        """Return the share of the curvature in some direction that the loss has at most.
+
+        With l the loss, it is a'E[l''(u) x x']a/a'H a of the eigenvector a for which it is the least when
+        `ERRORS_OF_SHARE` of its standard errors are added. It is 1 but for the noise where H is what it should be, and
+        about 0 where the noise has made the curvature. The mean is found as in `share`.
+
+        Parameters
+        ----------
+        hessian : array of shape (q, q), float64
+            H, with its penalty, positive definite.
+
+        Returns
+        -------
+        share : float
+            The share; 1 where all directions are left out.
+        error : float
+            Its standard error.
+        direction : array of shape (q,), float64
+            a.
+
+        Raises
+        ------
+        LinAlgError
+            H is not positive definite.
+        """
+        return self._clearest(hessian, self.plain, -1.0)
+
+    def _clearest(
+        self, hessian: FloatArray, curvatures: list[FloatArray], sign: float
+    ) -> tuple[float, float, FloatArray]:
+        """Return the share of some curvatures that is the largest for certain, or with a sign of -1 the least."""
         known, theta = self.known, self.theta
         sample = known.sample_of()
-        released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
-        grid = _grid(released)
-        given = _given_released(known.scores(theta), grid, known.score_variance(theta) + known.target_noise)
-        excess = np.zeros(len(released))
-        for multiplier, one in self._pairs:
-            excess += multiplier * np.interp(released, grid, given @ one)
-        weights = sample.chances * excess
+        curved = self._at_released(curvatures)
+        weights = sample.chances * curved
         own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
         of_noise, turned = eigh(known.noise, definite(known.metric))
         turned = turned[:, of_noise <= _MOST_NOISE]
         if not turned.size:
-            return 0.0, 0.0, np.zeros(len(theta))
+            return (1 - sign) / 2, 0.0, np.zeros(len(theta))
         shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
-        found = (float(shares[-1]), 0.0, np.asarray(turned @ directions[:, -1]))
+        end = -1 if sign > 0 else 0
+        found = (float(shares[end]), 0.0, np.asarray(turned @ directions[:, end]))
         # Far records may make a share as large as they are few, and hide what others say of another direction.
         clearest = -math.inf
         for share, turn in zip(shares, directions.T, strict=True):
             direction = np.asarray(turned @ turn)
-            each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * excess
+            each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * curved
             spread = sample.chances * (each - sample.chances @ each)
             error = math.sqrt(float(spread @ spread))
-            if share - ERRORS_OF_SHARE * error > clearest:
-                clearest, found = share - ERRORS_OF_SHARE * error, (float(share), error, direction)
+            if sign * share - ERRORS_OF_SHARE * error > clearest:
+                clearest, found = sign * share - ERRORS_OF_SHARE * error, (float(share), error, direction)
         return found
+
+    def _at_released(self, curvatures: list[FloatArray]) -> FloatArray:
+        """Return the mean curvature given the released score of each record that scores are estimated from."""
+        grid, released, given = self._given
+        found = np.zeros(len(released))
+        for multiplier, one in zip(self.multipliers, curvatures, strict=True):
+            found += multiplier * np.interp(released, grid, given @ one)
+        return found
+
+    @functools.cached_property
+    def _given(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return a grid of released scores, those of the records, and the chances of true scores given the grid."""
+        known, theta = self.known, self.theta
+        sample = known.sample_of()
+        released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
+        grid = _grid(released)
+        variance = known.score_variance(theta) + known.target_noise
+        return grid, released, _given_released(known.scores(theta), grid, variance)
 
     @property
     def _pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         return zip(self.multipliers, self.excess, strict=True)
 
 
-def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> list[FloatArray]:
-    """Return for each part of the loss how much more curvature its surrogate has, in the mean over cells of scores.
+def _curvatures(
+    known: ReleasedRecords, correction: Correction, scores: Scores
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Return for each part how much more curvature its surrogate has than it, and its own, in the mean over cells.
 
     That of a loss with kinks is the largest over the cell and up to half a wave: at a kink a surrogate bends the more.
     """
@@ -156,7 +210,7 @@ def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> l
     edges = np.concatenate([[2 * values[0] - ends[0]], between, [2 * values[-1] - ends[1]]])
     edges.sort()
     middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    found = []
+    excess, plain = [], []
     for part, surrogate in zip(known.parts.replaced, correction.surrogates.surrogates, strict=True):
         # Slopes are what is differenced: a loss may have kinks. A surrogate of it bends beside them as well, as far off
         # as its waves are long, and that is no curvature of its own.
@@ -166,8 +220,9 @@ def _excess(known: ReleasedRecords, correction: Correction, scores: Scores) -> l
                 halves = np.maximum(widths, share * _half_wave(surrogate)) / 2
                 wider = (part.numbers.slope(middles + halves) - part.numbers.slope(middles - halves)) / (2 * halves)
                 bends = np.where(np.abs(wider) > np.abs(bends), wider, bends)
-        found.append(np.diff(surrogate.slope(edges)) / widths - bends)
-    return found
+        excess.append(np.diff(surrogate.slope(edges)) / widths - bends)
+        plain.append(bends)
+    return excess, plain
 
 
 @functools.lru_cache(maxsize=256)

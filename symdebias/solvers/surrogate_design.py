@@ -37,6 +37,8 @@ _OUTSIDE = (1e-2, 1e-3, 0.0)
 STATED_OUTSIDE = 1e-3
 # Designs have fourth powers of slopes in them.
 _STEEPEST = 1e60
+# Its square is still a number.
+_LARGEST_MEAN = 1e150
 
 
 def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
@@ -141,7 +143,8 @@ class _Judge:
         mean = sum(
             float(m) * float(self.chances @ bend) for m, bend in zip(self.multipliers.mean(axis=0), bends, strict=True)
         )
-        return square / mean**2 if mean != 0 else math.inf
+        # Curvatures of a runaway theta may be so large that their square is no number.
+        return square / mean**2 if 0 < abs(mean) < _LARGEST_MEAN else math.inf
 
 
 @dataclass(frozen=True)
