@@ -420,13 +420,14 @@ _KERNELS: dict[str, tuple[str, Any]] = {
         _CAP,
         _integer(_given_float_rows, _given_halves, numba.float32, numba.float32, numba.int32, _integer, _integers),
     ),
-    "geometric": (discrete_draws.GEOMETRIC, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
+    "geometric": (
+        discrete_draws.GEOMETRIC,
+        _integer(_given_integers, _number, _number, _integer, _integers, _integers),
+    ),
     "coins": (discrete_draws.COINS, _integer(_given_integers, _number, _octets)),
     "stairs": (
         discrete_draws.STAIRS,
-        _integer(
-            _given_integers, _given_integers, _given_octets, _number, _number, _number, _integers, _integers
-        ),
+        _integer(_given_integers, _given_integers, _given_octets, _number, _number, _number, _integers, _integers),
     ),
     "whole_stairs": (
         discrete_draws.WHOLE_STAIRS,
