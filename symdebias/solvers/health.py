@@ -292,8 +292,8 @@ class Examination:
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:
                     signs += self._large_bias(known, theta, found + np.diag(penalty))
-                    signs += [] if signs else _own_curvature(
-                        correction, known, theta, found + np.diag(penalty), curvature
+                    signs += (
+                        [] if signs else _own_curvature(correction, known, theta, found + np.diag(penalty), curvature)
                     )
         return Health(share, inflation, curvature, tuple(signs))
 

@@ -3,6 +3,7 @@
 import functools
 import math
 import os
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -112,6 +113,22 @@ def test_a_value_between_two_integers_is_decided_by_more_bits():
     place = int(mp.floor(mp.exp(-mp.mpf(1000.5) / mp.mpf(scale)) * mp.ldexp(1, 63)))
     found = {rounded.laplace(scale, (1,), Words(place, *tail)).item() for tail in ((0, 0, 0), (-1, -1, -1))}
     assert found == {1000, 1001}
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        *(functools.partial(rounded.discrete_laplace, scale, (5_000,)) for scale in (0.2, 3.5, 1e5)),
+        functools.partial(rounded.discrete_staircase, 0.5, 7, 3, (5_000,)),
+        functools.partial(rounded.discrete_staircase, 3.0, 20, 9, (5_000,)),
+        functools.partial(rounded.staircase, 1.0, 0.4, FINE, (5_000,)),
+    ],
+    ids=["of few steps", "of steps", "of many steps", "staircase", "steep staircase", "real staircase"],
+)
+def test_kernels_of_many_numbers_take_the_same_words_for_the_same_integers(draw):
+    by_numpy, by_kernel = (replace(hardened(3), many=many) for many in (False, True))
+    assert np.array_equal(draw(by_numpy), draw(by_kernel))
+    assert np.array_equal(by_numpy.words(3), by_kernel.words(3))
 
 
 def following_ones(mp, word):

@@ -109,3 +109,35 @@ def test_a_hinge_loss_that_a_slow_surrogate_rounds_off_is_fitted(seed):
     noised = release.privatize(X, y, random_state=seed)
     fit = sd.m_estimate(sd.debias(sd.losses.hinge(), release), noised.X, noised.y)
     np.testing.assert_allclose(fit.theta, [1.0, -0.7, 0.4, -0.5], atol=5 * fit.standard_errors.max())
+
+
+def beside_heavy_tails(slope, seed):
+    """Return records of a category of one in a hundred beside columns whose far values make the curvature uncertain."""
+    rng = np.random.default_rng([seed, 4])
+    own = (rng.random(60_000) < 0.01) * 1.0
+    others = rng.standard_t(3, (60_000, 2))
+    y = np.where(rng.random(60_000) < 1 / (1 + np.exp(-others @ [0.6, -0.4] - slope * own - 0.2)), 1.0, -1.0)
+    noises = {("a", "b"): sd.GaussianMechanism.from_scale(0.5), "own": sd.GaussianMechanism.from_scale(0.03)}
+    release = sd.Release(noises, fit_intercept=True)
+    noised = release.privatize(np.column_stack([others, own]), y, random_state=seed)
+    return sd.debias(sd.losses.logistic(), release), noised.X, noised.y
+
+
+def test_a_minimum_that_the_noise_has_made_is_refused():
+    """It lies at -42 +- 8, where the loss is level: neither the surrogate's waves nor the loss have curvature there."""
+    corrected, X, y = beside_heavy_tails(-12.0, 28)
+    with pytest.raises(sd.exceptions.DivergenceError, match=r"% of the curvature in own is that of the noise"):
+        sd.m_estimate(corrected, X, y)
+
+
+def test_the_share_of_the_loss_is_all_in_a_fit_that_stands():
+    corrected, X, y = beside_heavy_tails(-1.0, 0)
+    fit = sd.m_estimate(corrected, X, y)
+    records = fit.corrected.records(X, y)
+    excess = ExcessCurvature.of(known_scores(fit.corrected, records), records.correction, fit.theta)
+    hessian = records.derivatives()(fit.theta).hessian
+    share, error, _ = excess.of_the_loss(hessian)
+    assert 0.8 < share + 2 * error < 1.2
+    # Of twice the curvature it is half.
+    half, *_ = excess.of_the_loss(2 * hessian)
+    np.testing.assert_allclose(half, share / 2, rtol=1e-12)

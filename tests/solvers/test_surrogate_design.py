@@ -5,7 +5,7 @@ import pytest
 
 import symdebias as sd
 from symdebias.exceptions import DivergenceError
-from symdebias.solvers.surrogate_design import designed
+from symdebias.solvers.surrogate_design import _Judge, designed
 from symdebias.transforms.surrogate import Scores
 
 
@@ -25,3 +25,10 @@ def test_scores_over_which_squares_overflow_are_refused(radius):
 
 def test_a_steep_loss_has_a_design_while_its_squares_are_finite():
     assert exponential_over(100.0).score_variance == 0.25
+
+
+def test_a_curvature_whose_square_overflows_tells_nothing():
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    judge = _Judge(corrected.surrogate_parts, Scores.within(1.0), (-1.0, 1.0))
+    bends = [np.full(len(judge.chances), 1e200) for _ in corrected.surrogate_parts.replaced]
+    assert judge.relative(1.0, bends) == np.inf
