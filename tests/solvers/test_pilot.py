@@ -182,13 +182,12 @@ def test_rough_hessians_are_those_of_a_part_of_the_records(monkeypatch):
     X = rng.normal(size=(9_000, 2))
     records = corrected.records(X, np.where(X[:, 0] + rng.normal(size=9_000) > 0, 1.0, -1.0))
     theta, passes = np.array([0.3, -0.2]), []
+
+    def counted(of):
+        return lambda one, at: passes.extend([len(one)] * len(np.atleast_2d(at))) or of(one, at)
+
     for name in ("mean_gradient", "_mean_gradients"):
-
-        def counted(one, at, of=getattr(Records, name)):
-            passes.extend([len(one)] * len(np.atleast_2d(at)))
-            return of(one, at)
-
-        monkeypatch.setattr(Records, name, counted)
+        monkeypatch.setattr(Records, name, counted(getattr(Records, name)))
     (whole, how), (rough, _) = (records.derivatives_or_differences(roughly=roughly) for roughly in (False, True))
     assert how == "central differences"
     exact = whole(theta)
