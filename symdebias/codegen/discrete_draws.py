@@ -8,6 +8,15 @@ import numpy as np
 
 # Numbers that are computed at a time: their workspace stays in the nearest cache.
 TILE = 512
+# The end of a tile, and of a kernel: the places of what is in doubt are listed, as far as there is room.
+LISTED = """        if any_doubt:
+            for i in range(size):
+                if doubts[i]:
+                    if count < len(places):
+                        places[count] = start + i
+                    count += 1
+    return count
+"""
 
 
 def remainder(word, span, inverse):  # type: ignore[no-untyped-def]
@@ -46,14 +55,7 @@ def kernel(words, factor, slack, few, found, places):
             doubts[i] = doubt
             any_doubt |= doubt
             out[i] = np.int64(whole)
-        if any_doubt:
-            for i in range(size):
-                if doubts[i]:
-                    if count < len(places):
-                        places[count] = start + i
-                    count += 1
-    return count
-"""
+{LISTED}"""
 
 COINS = f"""
 def kernel(words, chance, heads):
@@ -86,14 +88,7 @@ def kernel(words, stairs, lower, gamma, scale, rounding, found, places):
             any_doubt |= doubt
             sign = given[i] >> 63
             out[i] = (np.int64(whole) ^ sign) - sign
-        if any_doubt:
-            for i in range(size):
-                if doubts[i]:
-                    if count < len(places):
-                        places[count] = start + i
-                    count += 1
-    return count
-"""
+{LISTED}"""
 
 WHOLE_STAIRS = f"""
 def kernel(stairs, lower, below, above, signs, spans, begin, stair, pending, found):

@@ -134,14 +134,7 @@ def kernel(words, scale, least, few, found, places):
             any_doubt |= doubt
             sign = word >> 63
             out[i] = (np.int64(whole) ^ sign) - sign
-        if any_doubt:
-            for i in range(size):
-                if doubts[i]:
-                    if count < len(places):
-                        places[count] = start + i
-                    count += 1
-    return count
-"""
+{discrete_draws.LISTED}"""
 
 _NORMAL = f"""
 def kernel(lengths, angles, scale, least, few, found, places):

@@ -351,12 +351,8 @@ class Grid(Numbers):
         if self.bounds is None or values.size < draws.MANY or not values.flags.c_contiguous:
             return self._clip(values)
         clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
-        kernel, given, flat, marks = (
-            draws.compiled("clip_grid"),
-            values.ravel(),
-            clipped.ravel(),
-            outside.view(np.uint8),
-        )
+        kernel, marks = draws.compiled("clip_grid"), outside.view(np.uint8)
+        given, flat = values.ravel(), clipped.ravel()
 
         def clip(part: slice) -> int:
             found: int = kernel(given[part], self.step, self.bounds, self._ends, flat[part], marks[part])

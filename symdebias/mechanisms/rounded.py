@@ -403,13 +403,9 @@ def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BoolA
 def _compiled_laplace(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
     """Write what `_laplace` returns."""
     for out in _blocks_of(found, source):
-        words, places = source.written(scratch.integers(scratch.WORDS, len(out))), np.empty(_DOUBTS, dtype=np.int64)
-        least = _least(scale * _LONGEST, source)
-        if (doubts := kernel(words, scale, least, _FEW, out, places)) > _DOUBTS:
-            places = np.empty(doubts, dtype=np.int64)
-            kernel(words, scale, least, _FEW, out, places)
-        if doubts:
-            places = places[:doubts]
+        words = source.written(scratch.integers(scratch.WORDS, len(out)))
+        places = _doubts(kernel, words, scale, _least(scale * _LONGEST, source), _FEW, out)
+        if len(places):
             if source.seeded:
                 places = places[_laplace_sizes(scale, words[places])[1]]
             _settle(out, places.tolist(), _exact_laplace(scale, words, source))
@@ -591,22 +587,20 @@ def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArr
     for out in _blocks_of(found, source):
         pairs = (len(out) + 1) // 2
         whole = out if 2 * pairs == len(out) else np.empty(2 * pairs, dtype=np.int64)
-        words, places = scratch.integers(scratch.WORDS, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
+        words = scratch.integers(scratch.WORDS, 2 * pairs)
         if source.seeded:
             lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
         else:
             source.written(words)
             lengths, angles = words[:pairs], words[pairs:]
         least = _least(scale * math.sqrt(2 * _LONGEST), source)
-        if (doubts := kernel(lengths, angles, scale, least, _FEW, whole, places)) > _DOUBTS:
-            places = np.empty(doubts, dtype=np.int64)
-            kernel(lengths, angles, scale, least, _FEW, whole, places)
-        if doubts:
+        places = _doubts(kernel, lengths, angles, scale, least, _FEW, whole)
+        if len(places):
             # 1 stands for the first coordinate of a pair and 2 for the second one, and 3 for both.
-            doubted = places[:doubts].tolist()
+            doubted = places.tolist()
             some = [one // 4 for one in doubted if one % 2] + [one // 4 + pairs for one in doubted if one & 2]
             if source.seeded:
-                pair = places[:doubts] // 4
+                pair = places // 4
                 unsure = _normal_sizes(scale, lengths[pair], angles[pair])[1]
                 some = np.concatenate((pair, pair + pairs))[unsure].tolist()
             _settle(whole, some, _exact_normal(scale, lengths, angles, source))
