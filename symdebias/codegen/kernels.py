@@ -162,7 +162,7 @@ class Kernels:
             if self.leaves_slopes:
                 assert isinstance(self.program, ScoreProgram)
                 slopes, jacobian = self.gradient_slopes(theta, X, y, noise)
-                out[:] = self.program.columns.gradients(slopes, X, jacobian)
+                self.program.columns.gradients(slopes, X, jacobian, out)
             else:
                 work = *self._sums(), *self._tile(weighted=False)
                 compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *work, out, np.empty((0, 0)))

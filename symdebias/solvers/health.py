@@ -146,6 +146,7 @@ class Examination:
     whole: Whole | None = None
     _has_derivatives: bool = field(default=False, init=False, repr=False)
     _last: tuple[FloatArray, Factors | None] | None = field(default=None, repr=False)
+    _last_whole: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
     _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
     _rows: dict[Any, tuple[Any, FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
     _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
@@ -171,8 +172,11 @@ class Examination:
         return self._last[1]
 
     def _gradients(self, theta: FloatArray) -> FloatArray:
-        """Return the gradients of the tested records, unweighted."""
-        return self.records.tested.gradients(theta, slice(None), by_derivatives=self._has_derivatives)
+        """Return the gradients of the tested records, unweighted, which have no factors; the last are kept."""
+        if self._last_whole is None or not np.array_equal(self._last_whole[0], theta):
+            found = self.records.tested.gradients(theta, slice(None), by_derivatives=self._has_derivatives)
+            self._last_whole = theta.copy(), found
+        return self._last_whole[1]
 
     def _meat(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
         """Return the mean outer product of the weighted gradients of the tested records, with their penalty."""

@@ -8,7 +8,6 @@ waves multiply makes minima of its own as well. So the curvature is compared wit
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +83,8 @@ class ExcessCurvature:
         LinAlgError
             H is not positive definite.
         """
-        sizes = (float(np.abs(one).max() * np.abs(other).max()) for one, other in self._pairs)
+        pairs = zip(self.multipliers, self.excess, strict=True)
+        sizes = (float(np.abs(one).max() * np.abs(other).max()) for one, other in pairs)
         return 2 * sum(sizes) * float(eigh(self.known.metric, hessian, eigvals_only=True)[-1])
 
     def share(self, hessian: FloatArray) -> tuple[float, float, FloatArray]:
@@ -189,10 +189,6 @@ class ExcessCurvature:
         grid = _grid(released)
         variance = known.score_variance(theta) + known.target_noise
         return grid, released, _given_released(known.scores(theta), grid, variance)
-
-    @property
-    def _pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        return zip(self.multipliers, self.excess, strict=True)
 
 
 def _curvatures(

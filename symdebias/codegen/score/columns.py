@@ -71,7 +71,9 @@ class ScoreColumns:
                 ]
         return lines
 
-    def gradients(self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
+    def gradients(
+        self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray, out: FloatArray | None = None
+    ) -> FloatArray:
         """Return the gradients of records, shape (n, m q), from their slopes.
 
         Parameters
@@ -82,8 +84,10 @@ class ScoreColumns:
             The columns of the scores first.
         jacobian : array of shape (k, m q), float64
             The gradients of the statistics.
+        out : array of shape (n, m q), float64, optional
+            What they are written to; a new array by default.
         """
-        rows = np.empty((len(matrix), self.number_of_parameters))
+        rows = np.empty((len(matrix), self.number_of_parameters)) if out is None else out
         # Block by block, so that what is added stays in the cache.
         step = max(1, _NUMBERS // rows.shape[1])
         for start in range(0, len(rows), step):

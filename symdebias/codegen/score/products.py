@@ -243,6 +243,20 @@ def category_factors(theta, noise, table):
 
 
 @helper()
+def divide(table, row, out, n):
+    for k in range(1, {d}):
+        for m in range(k):
+            out[n, k] -= out[n, m]*table[row, k - 1 - m]
+    for k in range({d}, {d + waves}):
+        x, z = table[row, k], table[row, k + {waves}]
+        size = x*x + z*z
+        one, other = out[n, k], out[n, k + {waves}]
+        # The imaginary part with its sign turned: products with it are the real part of a product.
+        out[n, k] = (one*x + other*z)/size
+        out[n, k + {waves}] = (one*z - other*x)/size
+
+
+@helper()
 def category_slopes(theta, noise, table, slope, bend):
 {head}
             if own < 0:
@@ -280,25 +294,7 @@ def turn_lanes(looked, lanes):
         one, other, x, z = lanes[k], lanes[k + {waves}], looked[k], looked[k + {waves}]
         lanes[k] = one*x + other*z
         lanes[k + {waves}] = one*z - other*x
-""".replace(
-            "@helper()\ndef category_slopes",
-            f"""@helper()
-def divide(table, row, out, n):
-    for k in range(1, {d}):
-        for m in range(k):
-            out[n, k] -= out[n, m]*table[row, k - 1 - m]
-    for k in range({d}, {d + waves}):
-        x, z = table[row, k], table[row, k + {waves}]
-        size = x*x + z*z
-        one, other = out[n, k], out[n, k + {waves}]
-        # The imaginary part with its sign turned: products with it are the real part of a product.
-        out[n, k] = (one*x + other*z)/size
-        out[n, k + {waves}] = (one*z - other*x)/size
-
-
-@helper()
-def category_slopes""",
-        )
+"""
 
     # ---- Hessian -----------------------------------------------------------------------------------------
 
