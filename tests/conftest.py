@@ -112,6 +112,11 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Bytes are numbered: a packed file may hold the time, and workers that collect at two times would have two names."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_report_header():
     absent = ", ".join(name for name, is_here in HERE.items() if not is_here)
     return [
