@@ -113,7 +113,7 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_make_parametrize_id(val, argname):
-    """Bytes are numbered: a packed file may hold the time, and workers that collect at two times would have two names."""
+    """Bytes are numbered: a packed file may hold the time, and workers would name a test after two times."""
     return argname if isinstance(val, bytes) else None
 
 

@@ -16,6 +16,8 @@ from symdebias.inference import MANY_DECIDE
 
 # Parts whose clusters are put together at a time.
 _TOGETHER = 64
+# Squares below this share of what all records could have are those of rounding.
+_ROUNDING = 4 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,9 @@ class Sums:
         """
         if self.clusters is not None:
             return freedom_over_clusters(self._without_each(of))
-        squares = self.squared_error(of)
-        # No fewer decide it than so many as large as the largest could be.
-        if squares >= MANY_DECIDE * self.largest_square(of):
+        squares, largest = self.squared_error(of), self.largest_square(of)
+        # No fewer decide it than so many as large as the largest could be; and what cancels to rounding nobody decides.
+        if squares >= MANY_DECIDE * largest or squares <= _ROUNDING * self.records * largest:
             return None
         total = fourths() / self.weight**4
         deciding = squares**2 / total if total > 0 else math.inf

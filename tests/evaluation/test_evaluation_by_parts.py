@@ -3,6 +3,7 @@
 import functools
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -249,3 +250,12 @@ def test_sums_of_parts_are_those_of_all():
     moves = sums / (1 - np.bincount(clusters, share))
     np.testing.assert_allclose(found.error(of), math.sqrt(39 / 40 * np.sum(moves**2)), rtol=1e-4)
     np.testing.assert_array_equal(found.low, values.min(axis=0))
+
+
+def test_what_cancels_to_rounding_is_decided_by_nobody():
+    """Fourth powers of rounding errors beside squares that cancel were 0 degrees of freedom, or any number."""
+    values = np.random.default_rng(4).random((30, 1)) @ [[1.0, 1.0]]
+    found = Sums.of(values, np.ones(30))
+    for rounding in (0.0, 1e-17):
+        moved = replace(found, second=found.second + np.diag([rounding, 0.0]))
+        assert moved.degrees_of_freedom(np.array([1.0, -1.0]), lambda: 1e-60) is None
