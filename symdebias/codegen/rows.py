@@ -12,16 +12,15 @@ import numba
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.codegen import vectors
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, prelude
-from symdebias.codegen.program import BLOCK, STRIDE
+from symdebias.codegen.program import BLOCK, STRIDE, indented
 from symdebias.codegen.score.hessian import MOMENTS
 
 # Of up to so many columns leverages are computed by NumPy: so many numbers at a time, which stay in the cache and are
 # enough work for a call.
 FEW_COLUMNS, _NUMBERS = 4, 2**14
-# Columns of a row that are put into a tile at a time; the rest one by one.
-_TOGETHER = (4, 1)
 
 _vector = numba.types.Array(numba.float64, 1, "C")
 _given_vector = numba.types.Array(numba.float64, 1, "C", readonly=True)
@@ -30,60 +29,47 @@ _whole = numba.types.Array(numba.int64, 1, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
 
 
-def _fill() -> str:
-    # Without a sign an index need not be looked at: it might count from the end. A number is named once: for Numba each
-    # mention is a call.
-    names = {f"np.uint64({k})": name for k, name in enumerate(("zero", "one", "two", "three", "four"))}
-    lines = ["@helper()", "def fill(X, count, tile):"]
-    lines += [f"    {name} = {number}" for number, name in names.items()]
-    lines += [f"    stride, columns, begin = np.uint64({STRIDE}), np.uint64(X.shape[1]), zero"]
-    named = list(names.values())
-    for width in _TOGETHER:
-        at = [("k", "j"), *((f"k + {named[k]}*stride", f"j + {named[k]}") for k in range(1, width))]
-        lines += [f"    end = columns - (columns - begin) % {named[width]}"]
-        lines += [f"    for j in range(begin, end, {named[width]}):"]
-        lines += ["        k = j*stride", "        for i in range(np.uint64(count)):"]
-        lines += [f"            tile[{place} + i] = X[i, {column}]" for place, column in at]
-        lines.append("    begin = end")
-    return "\n".join(lines)
-
-
+# Two rows of the triangle at a time share what they read.
 _LEVERAGES = f"""@helper()
 def add_leverages(tile, count, rows, root, found, turned):
     upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
-    for i in range(count):
-        found[i] = 0.0
-    # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
     for j in range(0, rows, 2):
+        # Of an odd number of rows the last has no other beside it.
         k = j + 1 if j + 1 < rows else j
-        ends = 0.0 if k == j else 1.0
-        one = tile[j*{STRIDE}:j*{STRIDE} + count]
-        a = root[j*rows + j]
+        a, b = root[j*rows + j], root[j*rows + k] if k > j else 0.0
+        f = root[k*rows + k] if k > j else 0.0
+        first, second = tile[j*{STRIDE}:j*{STRIDE} + count], tile[k*{STRIDE}:k*{STRIDE} + count]
         for i in range(count):
-            upper[i] = a*one[i]
-            lower[i] = 0.0
-        l = j + 1
-        while l + 4 <= rows:
+            upper[i] = a*first[i] + b*second[i]
+            lower[i] = f*second[i]
+        l = j + 2
+        while l + 2 <= rows:
             m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
             a, b = root[m], root[m + 1]
-            c, d = root[m + 2], root[m + 3]
             e, f = root[n], root[n + 1]
-            g, h = root[n + 2], root[n + 3]
             first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
-            third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
-            for i in range(count):
-                upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
-                lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
-            l += 4
-        while l < rows:
+            if l + 4 <= rows:
+                c, d = root[m + 2], root[m + 3]
+                g, h = root[n + 2], root[n + 3]
+                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
+                for i in range(count):
+                    one = upper[i] + (a*first[i] + b*second[i] + c*third[i] + d*fourth[i])
+                    other = lower[i] + (e*first[i] + f*second[i] + g*third[i] + h*fourth[i])
+                    upper[i], lower[i] = one, other
+                l += 4
+            else:
+                for i in range(count):
+                    one, other = upper[i] + (a*first[i] + b*second[i]), lower[i] + (e*first[i] + f*second[i])
+                    upper[i], lower[i] = one, other
+                l += 2
+        if l < rows:
             a, e = root[j*rows + l], root[k*rows + l]
-            one = tile[l*{STRIDE}:l*{STRIDE} + count]
+            first = tile[l*{STRIDE}:l*{STRIDE} + count]
             for i in range(count):
-                upper[i] += a*one[i]
-                lower[i] += e*one[i]
-            l += 1
+                upper[i] += a*first[i]
+                lower[i] += e*first[i]
         for i in range(count):
-            found[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
+            found[i] += upper[i]*upper[i] + lower[i]*lower[i]
 """
 
 
@@ -97,15 +83,16 @@ _CALLED = """
 def _text(*, with_leverages: bool) -> str:
     return f"""{MOMENTS}
 
-{_fill()}
+{vectors.fill_text(STRIDE)}
 
 {_LEVERAGES if with_leverages else ""}
 
-def kernel(X, y, weights, square, line, largest, root, out, tile, bits, kept, scaled):
-    rows = X.shape[1]
-    for start in range(0, X.shape[0], {BLOCK}):
-        count = min({BLOCK}, X.shape[0] - start)
-        fill(X[start:start + count], count, tile){_CALLED if with_leverages else ""}
+def kernel(records, y, weights, square, line, largest, root, out, tile, bits, kept, scaled):
+    rows = records.shape[1]
+    for start in range(0, records.shape[0], {BLOCK}):
+        count = min({BLOCK}, records.shape[0] - start)
+        X = records[start:start + count]
+{indented(chr(10).join(vectors.fill_lines(STRIDE)), 8)}{_CALLED if with_leverages else ""}
         for i in range(count):
             weight = weights[start + i] if weights.shape[0] > 0 else 1.0
             kept[i] = weight
@@ -180,7 +167,7 @@ def _moments(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     q = X.shape[1]
     square, line, largest = np.zeros(q * q), np.zeros((2, q)), np.zeros(q, np.int64)
-    found = np.empty(0 if root is None else len(X))
+    found = np.zeros(0 if root is None else len(X))
     _called(kernel, X, y, weights, square, line, largest, root, found)
     upper = np.triu(square.reshape(q, q))
     return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64), found
@@ -196,9 +183,8 @@ def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
     root : array of shape (q, q), float64
         R.
     """
-    found = np.empty(len(X))
     if X.shape[1] > FEW_COLUMNS:
-        none = np.empty(0)
+        none, found = np.empty(0), np.zeros(len(X))
         kernel = compiled(with_leverages=True)
         _called(kernel, X, none, none, none, np.empty((2, 0)), np.empty(0, np.int64), root, found)
         return found

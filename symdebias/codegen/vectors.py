@@ -1,7 +1,8 @@
 """What loops cannot say: to ask for memory ahead, and to turn eight rows into columns.
 
 The text of these functions is copied into the modules of kernels, as that of `elementary`; there ``prefetch``,
-``turn_rows`` and ``turn_numbers`` are made of them (`text`). Each has a plain twin, for kernels that are not compiled.
+``turn_rows`` and ``turn_numbers`` are made of them (`text`), or ``turn_8`` to ``turn_1`` (`fill_text`). What is made
+has a plain twin, for kernels that are not compiled.
 """
 
 import inspect
@@ -18,6 +19,8 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 """
+# Numbers of a row that are turned together.
+_WIDTHS = (8, 4, 2, 1)
 
 
 def prefetching(typing: Any, array: Any, place: Any) -> Any:
@@ -36,6 +39,36 @@ def prefetching(typing: Any, array: Any, place: Any) -> Any:
     return types.void(array, place), asked
 
 
+def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
+    """Return the columns of eight rows of 8, 4, 2 or 1 numbers, as vectors of eight."""
+
+    def shuffled(first: Any, second: Any, mask: list[int]) -> Any:
+        return builder.shuffle_vector(first, second, ir.VectorType(ir.IntType(32), len(mask))(mask))
+
+    # Rows whose numbers end up next to one another but for those of the stages below stand side by side.
+    size = width
+    while size < 8:
+        half = len(lines) // 2
+        if size == width and width == 2:
+            lines = [lines[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
+        elif size == width and width == 1:
+            lines = [lines[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
+        lines = [shuffled(lines[n], lines[n + half], list(range(2 * size))) for n in range(half)]
+        size *= 2
+    # Pairs of rows exchange single numbers, then pairs of numbers, then halves.
+    for group in (1, 2, 4):
+        if group >= width:
+            break
+        low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
+        after = list(lines)
+        for n in range(len(lines)):
+            if n // group % 2 == 0:
+                after[n] = shuffled(lines[n], lines[n + group], low)
+                after[n + group] = shuffled(lines[n], lines[n + group], [m + group for m in low])
+        lines = after
+    return lines
+
+
 def turning(columns: int, apart: int) -> Callable[..., Any]:
     """Return what writes eight rows of an array, by their numbers, column by column from a place on.
 
@@ -47,11 +80,8 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
         How far columns are from one another in what is written to.
     """
 
-    def shuffled(builder: Any, first: Any, second: Any, mask: list[int]) -> Any:
-        return builder.shuffle_vector(first, second, ir.VectorType(ir.IntType(32), len(mask))(mask))
-
     def turn(typing: Any, into: Any, place: Any, array: Any, rows: Any) -> Any:
-        def turned(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             to, source, numbers = (
                 context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2, 3)
             )
@@ -66,35 +96,46 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
                 for start in starts:
                     number = builder.gep(source, [builder.add(start, index(column))])
                     lines.append(builder.load(builder.bitcast(number, kind), align=8))
-                # Rows whose numbers end up next to one another but for those of the stages below stand side by side.
-                size = width
-                while size < 8:
-                    half = len(lines) // 2
-                    if size == width and width == 2:
-                        lines = [lines[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
-                    elif size == width and width == 1:
-                        lines = [lines[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
-                    lines = [shuffled(builder, lines[n], lines[n + half], list(range(2 * size))) for n in range(half)]
-                    size *= 2
-                # Pairs of rows exchange single numbers, then pairs of numbers, then halves.
-                for group in (1, 2, 4):
-                    if group >= width:
-                        break
-                    low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
-                    after = list(lines)
-                    for n in range(len(lines)):
-                        if n // group % 2 == 0:
-                            after[n] = shuffled(builder, lines[n], lines[n + group], low)
-                            after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
-                    lines = after
                 whole = ir.VectorType(ir.DoubleType(), 8).as_pointer()
-                for n, vector in enumerate(lines):
+                for n, vector in enumerate(turned(builder, lines, width)):
                     at = builder.add(arguments[1], index((column + n) * apart))
                     builder.store(vector, builder.bitcast(builder.gep(to, [at]), whole), align=8)
                 column += width
             return context.get_dummy_value()
 
-        return types.void(into, place, array, rows), turned
+        return types.void(into, place, array, rows), written
+
+    return turn
+
+
+def turning_some(width: int, apart: int) -> Callable[..., Any]:
+    """Return what writes some columns of eight rows of an array that follow on one another, from a place on.
+
+    It takes the place in the array where they begin, counted in its memory, and how many columns the array has.
+
+    Parameters
+    ----------
+    width : int
+        How many columns: 8, 4, 2 or 1.
+    apart : int
+        As for `turning`.
+    """
+
+    def turn(typing: Any, into: Any, place: Any, array: Any, begin: Any, columns: Any) -> Any:
+        def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, source = (context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2))
+            index, kind = arguments[1].type, ir.VectorType(ir.DoubleType(), width).as_pointer()
+            lines = []
+            for n in range(8):
+                number = builder.add(arguments[3], builder.mul(arguments[4], index(n)))
+                lines.append(builder.load(builder.bitcast(builder.gep(source, [number]), kind), align=8))
+            whole = ir.VectorType(ir.DoubleType(), 8).as_pointer()
+            for n, vector in enumerate(turned(builder, lines, width)):
+                at = builder.add(arguments[1], index(n * apart))
+                builder.store(vector, builder.bitcast(builder.gep(to, [at]), whole), align=8)
+            return context.get_dummy_value()
+
+        return types.void(into, place, array, begin, columns), written
 
     return turn
 
@@ -110,16 +151,20 @@ def plainly_turning(columns: int, apart: int) -> Callable[..., Any]:
     return turn
 
 
+def plainly_turning_some(width: int, apart: int) -> Callable[..., Any]:
+    """Return the twin of what `turning_some` comes to."""
+
+    def turn(into: Any, place: Any, array: Any, begin: Any, columns: Any) -> None:
+        for row in range(8):
+            for column in range(width):
+                into.reshape(-1)[column * apart + place + row] = array.reshape(-1)[begin + row * columns + column]
+
+    return turn
+
+
 def text(columns: int, apart: int) -> str:
     """Return the definitions of ``prefetch``, ``turn_rows`` of so many columns, and ``turn_numbers`` of one."""
-    functions = "\n\n".join(inspect.getsource(one).rstrip() for one in (prefetching, turning, plainly_turning))
-    return f"""
-from collections.abc import Callable
-from typing import Any
-{IMPORTS}
-
-{functions}
-
+    return f"""{_copied(prefetching, turned, turning, plainly_turning)}
 
 if config.DISABLE_JIT:
     prefetch = lambda array, place: None
@@ -128,3 +173,58 @@ else:
     prefetch = intrinsic(prefetching)
     turn_rows, turn_numbers = intrinsic(turning({columns}, {apart})), intrinsic(turning(1, {apart}))
 """
+
+
+def fill_text(apart: int, columns: int | None = None) -> str:
+    """Return the definitions of what `fill_lines` call, with arguments as there."""
+    made = "\n".join(
+        f"turn_{width} = plainly_turning_some({width}, {apart}) if config.DISABLE_JIT else "
+        f"intrinsic(turning_some({width}, {apart}))"
+        for width in _WIDTHS
+        if columns is None or width in _parts(columns)
+    )
+    return f"{_copied(turned, turning_some, plainly_turning_some)}\n\n{made}\n"
+
+
+def fill_lines(apart: int, columns: int | None = None) -> list[str]:
+    """Return lines that write the first ``count`` rows of ``X`` to ``tile``, column by column.
+
+    Parameters
+    ----------
+    apart : int
+        How far columns are from one another in the tile.
+    columns : int, optional
+        How many columns are written, the first ones; all by default.
+    """
+    turn = f"(tile, j*{apart} + i, X, i*stride + j, stride)"
+    if columns == 0:
+        return []
+    if columns is None:
+        turns = ["j = 0", "while j + 8 <= stride:", f"    turn_8{turn}", "    j += 8"]
+        for width in _WIDTHS[1:]:
+            turns += [f"if j + {width} <= stride:", f"    turn_{width}{turn}", f"    j += {width}"]
+    else:
+        eights, begin = columns - columns % 8, 0
+        turns = [f"for j in range(0, {eights}, 8):", f"    turn_8{turn}"] if eights else []
+        for width in _parts(columns % 8):
+            turns += [f"j = {eights + begin}", f"turn_{width}{turn}"]
+            begin += width
+    return [
+        "stride, eights = X.shape[1], count - count % 8",
+        "for i in range(0, eights, 8):",
+        *("    " + line for line in turns),
+        "for i in range(eights, count):",
+        f"    for j in range({'stride' if columns is None else columns}):",
+        f"        tile[j*{apart} + i] = X[i, j]",
+    ]
+
+
+def _parts(columns: int) -> list[int]:
+    """Return the widths, each once, that so many columns are made of."""
+    return [width for width in _WIDTHS if (columns >= 8 if width == 8 else columns & width)]
+
+
+def _copied(*functions: Callable[..., Any]) -> str:
+    """Return the text of functions, with what they import."""
+    copied = "\n\n".join(inspect.getsource(one).rstrip() for one in functions)
+    return f"\nfrom collections.abc import Callable\nfrom typing import Any\n{IMPORTS}\n\n{copied}\n"

@@ -14,78 +14,73 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.codegen import vectors
 from symdebias.codegen.printer import Statements
 from symdebias.codegen.program import BLOCK, STRIDE, Piece, spared
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import ZERO, RecordSlopes
 
-# So many columns of a record are put into a tile at a time: each is a line that is written to, and few stay near.
-_BY_RECORD = 16
-
-# The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
+# The moments of the columns of a tile, with each kept weight twice or once: two columns times a weight, or two weights,
+# times four columns share their loads.
 MOMENTS = f"""
 
 @helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line, scaled):
     rows = line.shape[1]
     squares = square.shape[0]//(rows*rows)
-    upper, lower = scaled[:count], scaled[{BLOCK}:{BLOCK} + count]
-    for n in range(squares):
-        weight = kept[n*{BLOCK}:n*{BLOCK} + count]
-        for j in range(0, rows, 2):
-            # The last of an odd number of columns is taken twice. What stands below the diagonal is not looked at.
+    pairs = (rows + 1)//2
+    # Of an odd number the last one is taken twice, and added once.
+    for pair in range(squares*pairs + (line.shape[0] + 1)//2):
+        if pair < squares*pairs:
+            n, j = pair//pairs, pair % pairs*2
             k = j + 1 if j + 1 < rows else j
+            upper, lower, weight = scaled[:count], scaled[{BLOCK}:{BLOCK} + count], kept[n*{BLOCK}:n*{BLOCK} + count]
             left, right = tile[j*{STRIDE}:j*{STRIDE} + count], tile[k*{STRIDE}:k*{STRIDE} + count]
             for i in range(count):
                 upper[i] = weight[i]*left[i]
                 lower[i] = weight[i]*right[i]
-            above, below = (n*rows + j)*rows, (n*rows + k)*rows
-            l = j
-            while l + 4 <= rows:
-                a = b = c = d = e = f = g = h = 0.0
-                place = l*{STRIDE}
-                first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
-                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
-                for i in range(count):
-                    a += upper[i]*first[i]
-                    b += upper[i]*second[i]
-                    c += upper[i]*third[i]
-                    d += upper[i]*fourth[i]
-                    e += lower[i]*first[i]
-                    f += lower[i]*second[i]
-                    g += lower[i]*third[i]
-                    h += lower[i]*fourth[i]
-                at = above + l
-                square[at] += a
-                square[at + 1] += b
-                square[at + 2] += c
-                square[at + 3] += d
-                if k > j:
-                    at = below + l
-                    square[at] += e
-                    square[at + 1] += f
-                    square[at + 2] += g
-                    square[at + 3] += h
-                l += 4
-            while l < rows:
-                a = e = 0.0
-                first = tile[l*{STRIDE}:l*{STRIDE} + count]
-                for i in range(count):
-                    a += upper[i]*first[i]
-                    e += lower[i]*first[i]
-                square[above + l] += a
-                if k > j:
-                    square[below + l] += e
-                l += 1
-    for n in range(line.shape[0]):
-        weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
-        for j in range(rows):
-            column = tile[j*{STRIDE}:j*{STRIDE} + count]
-            a = 0.0
+            # What stands below the diagonal is not looked at.
+            above, below, l = square[(n*rows + j)*rows:], square[(n*rows + k)*rows:], j
+        else:
+            j = (pair - squares*pairs)*2
+            k = j + 1 if j + 1 < line.shape[0] else j
+            upper, lower = kept[(squares + j)*{BLOCK}:], kept[(squares + k)*{BLOCK}:]
+            above, below, l = line[j], line[k], 0
+        while l + 4 <= rows:
+            a = b = c = d = e = f = g = h = 0.0
+            place = l*{STRIDE}
+            first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+            third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
             for i in range(count):
-                a += weight[i]*column[i]
-            line[n, j] += a
+                a += upper[i]*first[i]
+                b += upper[i]*second[i]
+                c += upper[i]*third[i]
+                d += upper[i]*fourth[i]
+                e += lower[i]*first[i]
+                f += lower[i]*second[i]
+                g += lower[i]*third[i]
+                h += lower[i]*fourth[i]
+            above[l] += a
+            above[l + 1] += b
+            above[l + 2] += c
+            above[l + 3] += d
+            if k > j:
+                below[l] += e
+                below[l + 1] += f
+                below[l + 2] += g
+                below[l + 3] += h
+            l += 4
+        while l < rows:
+            a = e = 0.0
+            first = tile[l*{STRIDE}:l*{STRIDE} + count]
+            for i in range(count):
+                a += upper[i]*first[i]
+                e += lower[i]*first[i]
+            above[l] += a
+            if k > j:
+                below[l] += e
+            l += 1
 
 """
 
@@ -163,7 +158,7 @@ class _Pass:
             f"    stop = min(start + {BLOCK}, records.shape[0])",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
-            *("    " + line for line in self._filled()),
+            *("    " + line for line in vectors.fill_lines(STRIDE, p)),
             # Scores from the tile, in a loop of their own: one that reads columns of records and has much to do is not
             # vectorised.
             *("    " + line for line in self._scored()),
@@ -185,7 +180,7 @@ class _Pass:
         return Piece(
             spared(lines),
             self.statements.functions | self.loop.called,
-            self.loop.functions + MOMENTS,
+            self.loop.functions + vectors.fill_text(STRIDE, p) + MOMENTS,
             tuple(self._workspace().items()),
             tuple(self._sums().items()),
             self._finish,
@@ -229,18 +224,6 @@ class _Pass:
         if self.moving:
             return shapes | {"moved": (size,), "own": (BLOCK, size), "whole": (self.fixed, size)}
         return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
-
-    def _filled(self) -> list[str]:
-        """Return lines that fill the tile with the columns of a block, several of each record at a time."""
-        p = len(self.columns.linear)
-        whole = p - p % _BY_RECORD if p > _BY_RECORD else 0
-        lines = []
-        if whole:
-            lines += [f"for j in range(0, {whole}, {_BY_RECORD}):", "    for i in range(count):"]
-            lines += [f"        tile[(j + {k})*{STRIDE} + i] = X[i, j + {k}]" for k in range(_BY_RECORD)]
-        if p > whole:
-            lines += ["for i in range(count):", *(f"    tile[{j * STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
-        return lines
 
     def _scored(self) -> list[str]:
         """Return lines that compute the scores of a block."""
