@@ -41,6 +41,7 @@ from numba.core.dispatcher import Dispatcher
 
 from symdebias._garbage import uncollected
 from symdebias._progress import is_looked_at
+from symdebias.codegen import direct
 from symdebias.exceptions import CacheWarning
 
 _VARIABLE = "SYMDEBIAS_CACHE"
@@ -53,9 +54,9 @@ _ASIDE, _ABANDONED = "build-", 3_600.0
 _LARGEST_FILE = 64 * 2**20
 # How derivations that are kept are named, and the seconds that one takes which is.
 _KEPT, _WORTH_KEEPING = ".json", 0.05
-# Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
-# version has kept is left alone and not taken for damage.
-_LAYOUT = 4
+# Part of every key. It is raised when helpers are named otherwise, other parts are taken out of kernels, or an entry
+# holds other files, so that what an older version has kept is left alone and not taken for damage.
+_LAYOUT = 5
 # Answers agree to this much of the largest number in them.
 _SAME = 1e-12
 _LOCK = threading.RLock()
@@ -81,11 +82,14 @@ class KernelSource:
     fastmath: tuple[str, ...]  # The freedoms that the compiler has with floating-point arithmetic.
     # Takes the compiled function, calls it on fixed inputs and returns its answer as floats.
     probe: Callable[[Callable[..., Any]], Sequence[float]]
+    # Whether its arithmetic is written directly (`direct`), or all of it by Numba, operation by operation.
+    is_direct: bool = True
 
     @functools.cached_property
     def key(self) -> str:
         """Hash of all that decides an entry: its layout, source, signature, arithmetic, versions and CPU."""
-        parts = (str(_LAYOUT), self.name, self.text, str(self.signature), *self.fastmath, *_machine())
+        how = (str(self.signature), *self.fastmath, str(self.is_direct))
+        parts = (str(_LAYOUT), self.name, self.text, *how, *_machine())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
@@ -576,6 +580,8 @@ def _identity(value: Any) -> tuple[str, ...]:
     if isinstance(value, types.ModuleType):
         # Its representation has the path that it was read from.
         return (value.__name__,)
+    if (key := direct.key_of(value)) is not None:
+        return (key,)
     if isinstance(value, np.ndarray):
         return str(value.dtype), repr(value.tolist())
     if isinstance(value, (bool, int, float, str)):
@@ -590,7 +596,12 @@ def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[
     module.__file__ = path
     if keep:
         sys.modules[name] = module
-    exec(compile(_module_text(source), path, "exec"), module.__dict__)
+    if numba.config.DISABLE_JIT or not source.is_direct:
+        exec(compile(_module_text(source), path, "exec"), module.__dict__)
+    else:
+        names, kernel = vars(module), _function_name(source)
+        with uncollected():
+            direct.execute(_module_text(source), path, names, kernel, source.fastmath, _identity)
     for helper, value in list(vars(module).items()):
         if isinstance(value, Dispatcher):
             vars(module)[helper] = _shared(value, vars(module), source.fastmath)

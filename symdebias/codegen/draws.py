@@ -467,7 +467,8 @@ def source(name: str) -> KernelSource:
     )
     text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}{body}'
     # Nothing is left to the compiler: which results are in doubt rests on the arithmetic as it stands here.
-    return KernelSource(f"draw_{name}", text, signature, (), functools.partial(_probe, name))
+    # It is drawn by what Numba makes of each operation: it has types of all sizes.
+    return KernelSource(f"draw_{name}", text, signature, (), functools.partial(_probe, name), is_direct=False)
 
 
 def compiled(name: str) -> Callable[..., Any]:

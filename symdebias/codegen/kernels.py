@@ -306,7 +306,9 @@ class Kernels:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
         text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
-        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held, measured))
+        # What noise is added to is Numba's alone, operation by operation, as the noise is.
+        is_direct = name != "noisy_pass"
+        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held, measured), is_direct)
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
