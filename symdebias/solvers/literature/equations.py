@@ -18,7 +18,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.metric import definite
+from symdebias.solvers.metric import definite, units_of
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -105,9 +105,13 @@ class Measured:
 
     @property
     def noise_root(self) -> FloatArray:
-        """R with D = R R', one row for each column of X."""
-        sizes, vectors = np.linalg.eigh(self.covariance)
-        return np.asarray(vectors * np.sqrt(np.maximum(sizes, 0.0)))
+        """R with D = R R', one row for each column of X.
+
+        That of correlations is symmetric, and so the same in all units: the same draws are the same noise.
+        """
+        units = 1 / units_of(self.covariance)
+        sizes, vectors = np.linalg.eigh(self.covariance / np.multiply.outer(units, units))
+        return np.asarray(units[:, None] * (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T)
 
     def noise(self, rng: np.random.Generator) -> FloatArray:
         """Return normal noise of the covariance for every record."""
