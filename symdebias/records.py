@@ -27,7 +27,7 @@ from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.losses.shifts import completed
+from symdebias.losses.shifts import completed, ignores_shifts
 from symdebias.reading import has_rows, in_blocks, is_long, of_table
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
@@ -223,6 +223,14 @@ class Records:
     def has_any_row(self) -> bool:
         """Whether single records are at hand; not where they are read from a beginning to an end."""
         return has_any_row(self.matrix) and has_any_row(self.target)
+
+    def completing(self, penalty: FloatArray) -> "Records":
+        """Return these records with Hessians that are completed where the loss and a penalty leave them singular.
+
+        Those are losses of several scores that know differences of them alone, where a parameter has no penalty.
+        """
+        wanted = not penalty.all() and ignores_shifts(self.correction.loss)
+        return replace(self, completes=True) if wanted else self
 
     def thinned(self, stride: int) -> "Records":
         """Return the records 0, stride, 2 stride, ... of those with weight; all of them for a stride below 2."""

@@ -240,18 +240,22 @@ class Debiased(_base.BaseEstimator):
         return Predictor.of(self.fit_)
 
     @property
+    def _coefficients(self) -> FloatArray:
+        """Those of the scores that predictions are made of."""
+        _validation.check_is_fitted(self, "fit_")
+        return self.fit_.coefficients
+
+    @property
     def coef_(self) -> FloatArray:
         """The coefficients in the units of true records, without the intercept: as scikit-learn shapes them."""
-        _validation.check_is_fitted(self, "fit_")
-        coefficients = self.fit_.coefficients
+        coefficients = self._coefficients
         slopes = coefficients[..., : coefficients.shape[-1] - self.fit_.corrected.release.fit_intercept]
         return slopes[None, :] if _base.is_classifier(self) and slopes.ndim == 1 else slopes
 
     @property
     def intercept_(self) -> Any:
         """The intercept in the units of true records; 0 without one."""
-        _validation.check_is_fitted(self, "fit_")
-        coefficients = self.fit_.coefficients
+        coefficients = self._coefficients
         found = coefficients[..., -1] if self.fit_.corrected.release.fit_intercept else 0 * coefficients[..., 0]
         return np.atleast_1d(found) if _base.is_classifier(self) else float(found)
 

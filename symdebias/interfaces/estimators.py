@@ -54,9 +54,11 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     fit_ : Fit
         What the solver returned, with intervals and certificate.
     classes_ : array of shape (k,)
-        The labels in the user's own coding, those of the release where it noises them.
+        The labels in the user's own coding, those of the release where it noises them; sorted, as tools of
+        scikit-learn take them to be.
     coef_ : array of shape (1, q) or (K, q), float64
-        Coefficients in the units of true records.
+        Coefficients in the units of true records, of `decision_function`. Where a release declares labels of text in
+        another order, ``fit_`` has those of its own order, of the opposite sign for two labels.
     intercept_ : array of shape (1,) or (K,), float64
         The intercept.
     n_features_in_ : int
@@ -230,10 +232,26 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     def _with_classes(self) -> "DebiasedClassifier":
         if self._observed is None:
             found = self._predictor.classes
-            self.classes_ = found.astype(str) if found.dtype == object else found
+            found = found.astype(str) if found.dtype == object else found
+            # A release may declare text in any order, which is that of the loss.
+            self._places = np.argsort(found, kind="stable")
+            self.classes_ = found[self._places]
         else:
             self.classes_ = self._observed
+            self._places = np.arange(len(self._observed))
         return self
+
+    @property
+    def _coefficients(self) -> FloatArray:
+        return self._in_order(super()._coefficients.T).T
+
+    def _in_order(self, found: FloatArray) -> FloatArray:
+        """Return what there is of one score, or of each in the last axis, as the order of `classes_` has it."""
+        places = self._places
+        if found.ndim == 1:
+            # Two labels are the two ends of one score.
+            return -found if np.array_equal(places, [1, 0]) else found
+        return found[..., places] if found.shape[-1] == len(places) else found
 
     def _taken(
         self, X: Any, y: Any, sample_weight: Any, classes: Any = None, *, is_first: bool | None = None
@@ -340,7 +358,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         array of shape (n,), or (n, K) for K scores, float64
             Positive for ``classes_[1]``.
         """
-        scores = self._scores(X, offset)
+        scores = self._in_order(self._scores(X, offset))
         return -scores if self._predictor.meaning.sign < 0 else scores
 
     def predict(self, X: Any, *, offset: Any = None) -> Any:
@@ -359,7 +377,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             Entries of ``classes_``.
         """
         codes = self._predictor.codes(self._scores(X, offset))
-        return self.classes_[codes]
+        return self.classes_[np.argsort(self._places)[codes]]
 
     def predict_proba(self, X: Any, *, offset: Any = None) -> FloatArray:
         """Return the probabilities of the labels of true records; see `Fit.predict_proba`.
@@ -381,7 +399,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         ValueError
             The loss is no model of probabilities.
         """
-        return self._predictor.probabilities(self._scores(X, offset))
+        return self._predictor.probabilities(self._scores(X, offset))[:, self._places]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the accuracy on true records.

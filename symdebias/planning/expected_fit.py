@@ -179,8 +179,8 @@ class Study:
             raise InferenceError(f"the population has no best parameters: {error}{advice}") from None
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
-        risk = records.derivatives_or_differences()[0](theta, True)
         penalty = records.correction.penalty(l2)
+        risk = records.completing(penalty).derivatives_or_differences()[0](theta, True)
         mean = penalty * theta
         meat = risk.meat - np.multiply.outer(mean, mean)
         return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state)

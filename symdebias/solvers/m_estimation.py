@@ -26,7 +26,7 @@ from symdebias.codegen.parallel import CHUNK
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
-from symdebias.losses.shifts import centred, ignores_shifts
+from symdebias.losses.shifts import centred
 from symdebias.records import Records
 from symdebias.solvers.checkpoint import Checkpoint, described, kept
 from symdebias.solvers.covariance import at_root, deciding_stride
@@ -273,9 +273,9 @@ def estimated(
     penalty = frame.penalty(checked, l2 * factor)
     region = frame.region(radius, bounds, len(penalty))
     given = None if start is None else frame.start(checked, start)
-    if not penalty.all() and ignores_shifts(corrected.declared):
-        checked = replace(checked, completes=True)
-        given = None if given is None else centred(given, len(corrected.declared.scores), penalty)
+    checked = checked.completing(penalty)
+    if checked.completes and given is not None:
+        given = centred(given, len(corrected.declared.scores), penalty)
     if journal is not None:
         arguments = {
             "solver": "m_estimate", "l2": l2 * factor, "radius": radius,

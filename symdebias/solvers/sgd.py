@@ -25,7 +25,6 @@ from symdebias._randomness import generator
 from symdebias._rows import Rows, at_once
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
-from symdebias.losses.shifts import ignores_shifts
 from symdebias.records import Records
 from symdebias.solvers.batch_means import batch_ends, by_batch_means
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
@@ -294,8 +293,7 @@ def _trained(
     l2 *= factor
     frame = frame_of(run)
     penalty = frame.penalty(run, l2)
-    if not penalty.all() and ignores_shifts(corrected.declared):
-        run = replace(run, completes=True)
+    run = run.completing(penalty)
     own = frame.reported(penalty)
     begin = np.zeros(len(own)) if start is None else frame.reported(frame.start(run, start))
     if journal is not None:

@@ -15,6 +15,7 @@ from scipy import special
 import symdebias as sd
 
 sklearn = pytest.importorskip("sklearn")
+from sklearn import metrics  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.model_selection import GridSearchCV, check_cv  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -137,6 +138,39 @@ def test_labels_are_in_the_users_coding(coding):
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], special.expit(model.decision_function(X)), rtol=1e-12)
     assert model.score(X, np.asarray(y)) == pytest.approx(np.mean(model.predict(X) == np.asarray(y)))
     assert model.score(X, np.asarray(y)) > 0.8
+
+
+def test_labels_of_text_are_sorted_whatever_their_order_on_the_release():
+    fits = []
+    for categories in (("no", "yes"), ("yes", "no")):
+        release = sd.Release(NOISE, sd.RandomizedResponse(3.0, categories=categories), fit_intercept=True)
+        noised = release.privatize(X, TEXT, random_state=1)
+        fits.append(sd.DebiasedClassifier(release=release, l2=0.01).fit(noised.X, np.array(noised.y)))
+    for model in fits:
+        assert model.classes_.tolist() == ["no", "yes"]
+        np.testing.assert_allclose(model.coef_, [[3.7, -2.5]], atol=1.2)
+        np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_[0], rtol=1e-12)
+        np.testing.assert_array_equal(model.predict(X) == "yes", model.decision_function(X) > 0)
+        np.testing.assert_allclose(model.predict_proba(X)[:, 1], special.expit(model.decision_function(X)), rtol=1e-12)
+        # Scorers of scikit-learn take the last class for the one that large scores stand for.
+        assert metrics.get_scorer("roc_auc")(model, X, TEXT) > 0.8
+        assert metrics.get_scorer("neg_log_loss")(model, X, TEXT) > -0.6
+    assert np.sign(fits[0].fit_.theta[0]) == -np.sign(fits[1].fit_.theta[0])
+
+
+def test_several_labels_of_text_are_sorted():
+    noise = sd.LaplaceMechanism.from_scale(0.05)
+    release = sd.Release(noise, sd.RandomizedResponse(4.0, categories=("c", "a", "b")), fit_intercept=True)
+    scores = X @ np.array([[5.0, 0.0, -5.0], [0.0, 5.0, 2.0]])
+    drawn = np.random.default_rng(1).gumbel(size=scores.shape)
+    y = np.array(["a", "b", "c"])[np.argmax(scores + drawn, axis=1)]
+    noised = release.privatize(X, y, random_state=1)
+    model = sd.DebiasedClassifier("softmax", release=release, l2=0.001).fit(noised.X, noised.y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(model.coef_, model.fit_.theta[[1, 2, 0], :2])
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_.T + model.intercept_, rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[np.argmax(model.predict_proba(X), axis=1)])
+    assert model.score(X, y) > 0.6
 
 
 def test_a_recoded_loss_has_the_same_fit():

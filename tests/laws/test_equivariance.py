@@ -121,6 +121,26 @@ def test_units_change_nothing_for_a_free_form_loss(scales):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "method", ["naive", "regression_calibration", "simex", "conditional_score", "monte_carlo_score"]
+)
+@pytest.mark.parametrize("scales", [[250.0, 0.004], [1e6, 1e-6]])
+def test_units_change_nothing_for_methods_of_the_literature(method, scales):
+    """Beside a column in units 1e6 times as large the noise was left as it was, and draws went to other columns."""
+    X, y = RECORDS["count"]
+    noised = sd.Release(GAUSSIAN(1.0)).privatize(X, y, random_state=3).X
+    fit = getattr(sd.literature, method)
+    options = {"random_state": 0} if method in ("simex", "monte_carlo_score") else {}
+    found = []
+    for units in (np.ones(2), np.array(scales)):
+        noise = np.diag(0.16 * units**2)
+        noise[0, 1] = noise[1, 0] = 0.05 * units[0] * units[1]
+        release = sd.Release(sd.GaussianMechanism.from_covariance(noise), fit_intercept=True)
+        one = fit(sd.losses.poisson(), release, noised * units, y, **options)
+        found.append(np.stack([one.theta, one.standard_errors]) * np.append(units, 1.0))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-7, atol=1e-9)
+
+
 def test_what_the_table_would_see():
     """A start, a tolerance or a step in the units of the data breaks it: a step of one size does."""
     X, y = RECORDS["label"]

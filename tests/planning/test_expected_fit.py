@@ -309,3 +309,21 @@ def test_the_exact_correction_is_taken_where_a_surrogate_gains_little():
     )
     assert best.method == "exact"
     assert 0.9 < surrogate.excess_risk / best.excess_risk < 1
+
+
+def test_softmax_with_intercepts_is_planned_as_it_is_fitted():
+    """No penalty holds what all classes have in common, and fits have parameters that sum to 0 over them."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    scores = X @ [[1.0, 0.0, -1.0], [0.0, 1.0, 0.0]] + [0.0, 0.3, -0.3]
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    release = sd.Release(dict.fromkeys("ab", sd.LaplaceMechanism.from_scale(0.2)), fit_intercept=True)
+    loss = sd.losses.softmax(3)
+    expected = sd.planning.expected_fit(loss, release, sd.planning.Population(X, y), n=20_000)
+    noised = release.privatize(X, y, random_state=1)
+    fit = sd.m_estimate(sd.debias(loss, release), noised.X, noised.y)
+    np.testing.assert_allclose(expected.theta.reshape(3, 3).sum(axis=0), 0.0, atol=1e-9)
+    # The population is that of the fit, and its standard errors are told to 1/sqrt(n) of it.
+    np.testing.assert_allclose(expected.standard_errors, fit.standard_errors.ravel(), rtol=0.05)
+    needed = sd.planning.records_needed(loss, release, sd.planning.Population(X, y), standard_error=0.05)
+    assert needed.standard_errors.max() <= 0.05

@@ -14,11 +14,12 @@ from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import FEWEST_DECIDE, Inference, deciding_each, freedom_of_records
 from symdebias.losses import Loss
+from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.metric import definite
+from symdebias.solvers.metric import definite, units_of
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -105,9 +106,13 @@ class Measured:
 
     @property
     def noise_root(self) -> FloatArray:
-        """R with D = R R', one row for each column of X."""
-        sizes, vectors = np.linalg.eigh(self.covariance)
-        return np.asarray(vectors * np.sqrt(np.maximum(sizes, 0.0)))
+        """R with D = R R', one row for each column of X.
+
+        That of correlations is symmetric, and so the same in all units: the same draws are the same noise.
+        """
+        units = 1 / units_of(self.covariance)
+        sizes, vectors = np.linalg.eigh(self.covariance / np.multiply.outer(units, units))
+        return np.asarray(units[:, None] * (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T)
 
     def noise(self, rng: np.random.Generator) -> FloatArray:
         """Return normal noise of the covariance for every record."""
@@ -184,9 +189,15 @@ class Problem:
         DivergenceError
             No root of the gradient was found, it is not the only one, or it is no minimum.
         """
+        loss = self.records.correction.loss
+        is_undecided = not self.penalty.all() and ignores_shifts(loss)
 
         def equation(theta: FloatArray) -> FloatArray:
-            return self.records.mean_gradient(theta) + self.penalty * theta
+            found = self.records.mean_gradient(theta) + self.penalty * theta
+            if not is_undecided:
+                return found
+            # What all scores have in common is 0: gradients sum to 0 over them, and do not see this.
+            return found + self.units**2 * (theta - centred(theta, len(loss.scores), self.penalty))
 
         theta, slope = root_of(equation, np.zeros(len(self.units)) if start is None else start, self.units)
         scaled = slope / np.outer(self.units, self.units)

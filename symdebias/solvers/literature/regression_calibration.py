@@ -15,6 +15,7 @@ from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Measured, Problem, has_constant_curvature, influence_of
 from symdebias.solvers.literature.estimated import with_error_of_estimates
+from symdebias.solvers.metric import inverse_root
 
 
 @with_error_of_estimates
@@ -89,7 +90,8 @@ def calibrated(records: Measured, l2: float, *, errors: bool) -> tuple[FloatArra
     centred = records.matrix - records.matrix.mean(axis=0)
     spread = centred.T @ centred / len(centred)
     # S (S + D)^-1 = 1 - D (S + D)^-1, with S + D the covariance of released records.
-    inverse = np.linalg.pinv(spread, rcond=1e-12, hermitian=True)
+    root = inverse_root(spread)
+    inverse = root @ root.T
     shrink = records.covariance @ inverse
     reliabilities = 1 - np.real(np.linalg.eigvals(shrink))
     if not reliabilities.min() > 0:

@@ -62,3 +62,21 @@ def test_results_are_read_only_and_print_as_tables():
     )
     assert three.theta.shape == three.standard_errors.shape == (3, 1)
     assert "2: a" in str(three)
+
+
+@pytest.mark.parametrize("method", ["naive", "regression_calibration", "simex"])
+def test_softmax_with_intercepts_sums_to_0_over_the_classes(method):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4_000, 2))
+    scores = X @ [[1.0, 0.0, -1.0], [0.0, 1.0, 0.0]] + [0.0, 0.3, -0.3]
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    # In units far from 1, which what is held at 0 knows nothing of.
+    release = sd.Release(sd.GaussianMechanism.from_scale([200.0, 0.0003]), fit_intercept=True)
+    noised = release.privatize(X * [1e3, 1e-3], y, random_state=1)
+    loss = sd.losses.softmax(3)
+    fit = getattr(sd.literature, method)(loss, release, noised.X, noised.y)
+    np.testing.assert_allclose(fit.theta.sum(axis=0) * [1e3, 1e-3, 1.0], 0.0, atol=1e-7)
+    if method == "naive":
+        plain = sd.m_estimate(sd.debias(loss, release, method="none"), noised.X, noised.y)
+        np.testing.assert_allclose(fit.theta, plain.theta, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(fit.standard_errors, plain.standard_errors, rtol=1e-5)
