@@ -17,9 +17,9 @@ from symdebias.codegen.score.program import ScoreProgram
 # than loops over rows, eight at a time (measured at 2 to 50 columns). Passes that read a tile many times turn all that
 # are written out.
 _MOST_TURNED = 15
-# How many rows ahead of each run the processor is asked for, at least and at most, and about how many numbers: some ten
-# kilobytes of all runs are under way, less than a first-level cache has (measured at 2, 10 and 50 columns).
-_FEWEST_AHEAD, _MOST_AHEAD, _NUMBERS_AHEAD = 4, 16, 200
+# How many rows ahead of each run the processor is asked for, and numbers of these at most: none beyond the end of a run
+# (measured at 2 to 200 columns, into a second-level cache).
+_AHEAD, _NUMBERS_AHEAD = 8, 4_096
 # How many rows ahead where they are taken as they stand.
 _ROWS_AHEAD_IN_ORDER = 256
 
@@ -102,7 +102,7 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     The next card is that of the run ``first_run + run``, of ``count`` runs that are dealt together; `BEGIN_DEALING`
     sets what they begin with. Numbers that a run has a few rows further on are asked for.
     """
-    p, ahead = program.width, max(_FEWEST_AHEAD, min(_MOST_AHEAD, _NUMBERS_AHEAD // program.width))
+    p, ahead = program.width, max(1, min(_AHEAD, _NUMBERS_AHEAD // program.width))
     asked = ("y", "weights") if weighted else ("y",)
     ask = f"""coming = order[np.uint64(follower + n)]*run_length + later + shift
 coming -= records if coming >= records else 0

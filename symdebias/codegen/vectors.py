@@ -32,8 +32,8 @@ def prefetching(typing: Any, array: Any, place: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         line = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        # For reading, into all caches, of data.
-        builder.call(called, [line, number(0), number(3), number(1)])
+        # For reading, of data, into all caches but the first: a batch that is under way would put out the tile there.
+        builder.call(called, [line, number(0), number(2), number(1)])
         return context.get_dummy_value()
 
     return types.void(array, place), asked
