@@ -38,13 +38,6 @@ class CorrectedLoss:
         The surrogates, with the range, noise level and sample size that they were designed for.
     reason : str
         Why this method.
-    is_exact : bool
-        Whether the derivation proves the correction exact: of the gradient, and of the loss up to `loss_offset`.
-    loss_offset : float
-        By how much the mean of the corrected loss is off at most by a part of the loss of the target alone, which a
-        channel hides and no parameter changes: it moves neither gradients nor differences between parameters.
-    notes : tuple of str
-        What to know of the correction: that a target needed none, that a linear score was recognised.
     """
 
     def __init__(
@@ -57,10 +50,28 @@ class CorrectedLoss:
         known = {} if like is None else like._corrections
         self._corrections: dict[tuple[int, bool], Correction] = {key: one.by(approach) for key, one in known.items()}
         self._certificates: dict[tuple[float, int], Certificate] = {}
-        shown = self.shown
-        self.is_exact = shown.is_exact
-        self.loss_offset = shown.loss_offset
-        self.notes = shown.derivation.notes
+        if like is None:
+            # What has no correction is refused here; the same by another design is derived when it is asked for.
+            _ = self.shown.derivation
+
+    @functools.cached_property
+    def is_exact(self) -> bool:
+        """Whether the derivation proves the correction exact: of the gradient, and of the loss up to `loss_offset`."""
+        return self.shown.is_exact
+
+    @functools.cached_property
+    def loss_offset(self) -> float:
+        """By how much the mean of the corrected loss is off at most by a part of the loss of the target alone.
+
+        A channel hides that part, and no parameter changes it: it moves neither gradients nor differences between
+        parameters.
+        """
+        return self.shown.loss_offset
+
+    @functools.cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the correction: that a target needed none, that a linear score was recognised."""
+        return self.shown.derivation.notes
 
     def __repr__(self) -> str:
         return wording.as_text(self.declared, self.shown, is_resolved=self.is_resolved)

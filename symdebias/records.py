@@ -631,6 +631,30 @@ class Records:
             gradients *= self.weights[rows, None]
         return gradients
 
+    def turned_gradients(self, theta: FloatArray, mean: FloatArray, turn: FloatArray) -> FloatArray:
+        """Return the weighted gradients less a mean of all records times a matrix, shape (Q, n).
+
+        Parameters
+        ----------
+        theta, mean : array of shape (Q,), float64
+            As for `meat`.
+        turn : array of shape (Q, Q), float64
+            What each gradient is multiplied with, from the right.
+        """
+        factored = self.factored_gradients(theta, by_derivatives=True)
+        if factored is None:
+            return np.asarray(turn.T @ self.centred(theta, mean, slice(None)).T)
+        # What belongs to a parameter stands side by side: loops over records are long ones.
+        slopes, bends, jacobian = factored
+        found: FloatArray = turn.T @ self.design_rows().T
+        found *= slopes
+        for direction, bend in zip(jacobian @ turn, bends, strict=True):
+            found += np.multiply.outer(direction, bend)
+        found -= (mean @ turn)[:, None]
+        if len(self.weights):
+            found *= self.weights
+        return found
+
     @functools.cached_property
     def tested(self) -> "Records":
         """The records that a fit is tested on."""

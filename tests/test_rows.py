@@ -7,8 +7,6 @@ import pytest
 
 import symdebias as sd
 from symdebias._rows import TOGETHER, WINDOW, Rows, at_once, paired, read_together
-from symdebias.codegen.parallel import CHUNK
-from symdebias.solvers import covariance
 
 COUNT = 40_000
 
@@ -256,17 +254,6 @@ def test_parts_that_are_read_where_they_are_tell_what_copied_ones_do(released):
     some = corrected.records(X, y, sample_weight=np.arange(len(X)) % 2.0).spaced(3)
     assert isinstance(some.matrix, np.ndarray)
     assert some.weights.min() == 1
-
-
-def test_gradients_come_step_by_step_as_all_at_once(released, monkeypatch):
-    monkeypatch.setattr(covariance, "_AT_ONCE", 512)
-    noised = released["normal"]
-    records = sd.debias(sd.losses.exponential(), noised.release).records(noised.X, noised.y)
-    theta = np.array([1.0, 0.5, -0.5, 0.1])
-    for rows, step in ((slice(0, 3_000), 700), (slice(CHUNK, CHUNK + 7_000), 4_000), (slice(0, 40), 300)):
-        parts = list(covariance._in_steps(records, theta, theta, rows, step))
-        assert {len(part) for part in parts[:-1]} <= {step}
-        assert np.array_equal(np.concatenate(parts), records.centred(theta, theta, rows))
 
 
 @pytest.mark.newest

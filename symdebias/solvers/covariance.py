@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,10 +40,8 @@ _FEWEST_CLUSTERS = 5
 _MANY_CLUSTERS = 1000
 # Records on which it is looked at how many decide a parameter.
 _LOOKED_AT = 100_000
-# Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
-_NUMBERS, _ROWS = 2**14, 256
-# Records whose gradients are there at a time: whole blocks of a kernel.
-_AT_ONCE = 16 * BLOCK
+# Numbers of gradients that are there at a time: they stay in the cache, and are enough work for a call.
+_NUMBERS = 2**16
 # Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter.
 _MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
@@ -266,14 +264,13 @@ def of_records(
     inverse = _inverse(hessian, records.total)
 
     def powers(rows: slice) -> FloatArray:
-        found, step = np.zeros((2, len(theta))), max(_ROWS, _NUMBERS // len(theta))
-        # A product is several times as fast as a sum over the rows of few columns.
-        ones = np.ones(step)
-        for gradients in _in_steps(part, theta, -penalty * theta, rows, step):
-            square = gradients @ inverse
+        found, step = np.zeros((2, len(theta))), max(BLOCK, _NUMBERS // len(theta) // BLOCK * BLOCK)
+        for start in range(rows.start, rows.stop, step):
+            some = part.taken(slice(start, min(start + step, rows.stop)))
+            square = some.turned_gradients(theta, -penalty * theta, inverse)
             for place in (0, 1):
                 np.square(square, out=square)
-                found[place] += ones[: len(square)] @ square
+                found[place] += square.sum(axis=1)
         return found
 
     squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
@@ -298,20 +295,6 @@ def of_records(
             "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
         )
     return covariance, deciding_each(squares, fourths)
-
-
-def _in_steps(part: Records, theta: FloatArray, mean: FloatArray, rows: slice, step: int) -> Iterator[FloatArray]:
-    """Yield the weighted gradients less a mean of some records by so many, of which few are there at a time."""
-    rest = np.zeros((0, len(theta)))
-    for start in range(rows.start, rows.stop, _AT_ONCE):
-        found = part.centred(theta, mean, slice(start, min(start + _AT_ONCE, rows.stop)))
-        found = np.concatenate([rest, found]) if len(rest) else found
-        whole = len(found) - len(found) % step
-        for first in range(0, whole, step):
-            yield found[first : first + step]
-        rest = found[whole:].copy()
-    if len(rest):
-        yield rest
 
 
 def _far_records(records: Records, metric: FloatArray) -> IntegerArray:

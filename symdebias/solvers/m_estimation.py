@@ -546,15 +546,16 @@ class _Search:
         """
         begin, correction = first.theta, records.correction
         part = self._part.under(correction)
-        apart = records.mean_gradient(begin) - part.mean_gradient(begin)
         hessian = first.derivatives.hessian + np.diag(self.penalty)
         curvature = positive(hessian, near.metric_at(hessian))[0]
-        moved = begin
-        for _ in range(1 + _CORRECTIONS):
-            gradient = part.mean_gradient(moved) + apart + self.penalty * moved
+        moved, gradient = begin, records.mean_gradient(begin)
+        apart = gradient - part.mean_gradient(begin)
+        for step in range(1 + _CORRECTIONS):
+            if step > 0:
+                gradient = part.mean_gradient(moved) + apart
             if not np.all(np.isfinite(gradient)):
                 return begin
-            moved = near.minimiser(moved, gradient, curvature)
+            moved = near.minimiser(moved, gradient + self.penalty * moved, curvature)
             if not is_allowed(correction, moved):
                 return begin
         return moved

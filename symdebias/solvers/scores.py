@@ -21,7 +21,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.records import Records
+from symdebias.records import Records, stride_to
 from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.metric import definite
 from symdebias.solvers.moments import Moments, moments_of_records
@@ -42,6 +42,8 @@ from symdebias.zonal import ZonalNoise
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
 # The share of these that will do for a glance.
 _AT_A_GLANCE = 0.5
+# How many scores tell the width of cells.
+_OF_WIDTH = 4_000
 # How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
 _WIDE = 0.002
 # The least share of the variance of released scores, in standard errors, that is taken to be of true ones.
@@ -78,7 +80,7 @@ def deconvolved(
     if noise <= 1e-9 * variance:
         return Scores.of(released, chances)
     # Cells are narrow where many scores are, and cover the farthest.
-    core = float(np.median(np.abs(released - middle))) or math.sqrt(variance)
+    core = float(np.median(np.abs(released[:: stride_to(_OF_WIDTH, len(released))] - middle))) or math.sqrt(variance)
     turned = np.arcsinh((released - middle) / core)
     low, high = float(turned.min()), float(turned.max())
     cells, count = int(_CELLS * fineness), int(_VALUES * fineness)

@@ -93,6 +93,21 @@ def test_where_few_records_decide_a_variance_intervals_are_by_t(weighted):
     assert fit.wald_test([1.0, 1.0]).of_covariance == freedom.min()
 
 
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.softmax(3)], ids=["one score", "three scores"])
+def test_what_records_do_to_parameters_are_their_gradients_times_a_matrix(loss, is_weighted):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(700, 2)), rng.choice(loss.target_values, 700)
+    weights = rng.uniform(0.5, 2.0, 700) if is_weighted else None
+    release = sd.Release({("a", "b"): sd.LaplaceMechanism.from_scale(0.1)}, fit_intercept=True)
+    records = sd.debias(loss, release).records(X, y, sample_weight=weights)
+    assert (records.factored_gradients(np.zeros(3 * len(loss.scores))) is None) == (len(loss.scores) > 1)
+    size = 3 * len(loss.scores)
+    theta, mean, turn = rng.normal(size=size) / 3, rng.normal(size=size), rng.normal(size=(size, size))
+    expected = (records.gradients(theta, slice(None)) - mean) * (1.0 if weights is None else weights[:, None])
+    np.testing.assert_allclose(records.turned_gradients(theta, mean, turn), (expected @ turn).T, atol=1e-11)
+
+
 def test_what_decides_a_variance_is_read_off_records_with_weight(monkeypatch):
     """Of every second record, all of those that are looked at would have no weight."""
     X, y = skewed(3.5)
