@@ -54,8 +54,8 @@ _ASIDE, _ABANDONED = "build-", 3_600.0
 _LARGEST_FILE = 64 * 2**20
 # How derivations that are kept are named, and the seconds that one takes which is.
 _KEPT, _WORTH_KEEPING = ".json", 0.05
-# Part of every key. It is raised when helpers are named otherwise, other parts are taken out of kernels, or an entry
-# holds other files, so that what an older version has kept is left alone and not taken for damage.
+# Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
+# version has kept is left alone and not taken for damage.
 _LAYOUT = 5
 # Answers agree to this much of the largest number in them.
 _SAME = 1e-12
@@ -87,8 +87,8 @@ class KernelSource:
 
     @functools.cached_property
     def key(self) -> str:
-        """Hash of all that decides an entry: its layout, source, signature, arithmetic, versions and CPU."""
-        how = (str(self.signature), *self.fastmath, str(self.is_direct))
+        """Hash of all that decides an entry: its layout, source, signature, arithmetic, compilers and CPU."""
+        how = (str(self.signature), *self.fastmath, direct.digest() if self.is_direct else "")
         parts = (str(_LAYOUT), self.name, self.text, *how, *_machine())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 

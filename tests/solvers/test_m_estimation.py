@@ -440,10 +440,11 @@ def test_the_covariance_of_averaged_descent():
 
 @pytest.mark.exhaustive
 def test_batch_means_know_the_covariance_to_the_noise_of_few_batches():
-    """Forty passes of two parameters and four degrees of freedom know a mean variance to 9%.
+    """Variances scatter like .9 chi2/4 of four degrees of freedom, and are those of the sandwich at least.
 
-    Batches that are short against the memory of descent make it some 10% too small: with 3.3 standard errors on top
-    (false alarms 1e-3) a standard error 20% off is seen.
+    Batches that are short against the memory of descent make them some 10% too small. The larger of .9 chi2/4 and 1 has
+    the mean 1.206; forty passes know it to .07: with 3.3 standard errors (false alarms 1e-3) a standard error that is
+    20% too large is seen.
     """
     X, y = simulated(40_000, 6)
     exact = np.diag(sd.m_estimate(EXPONENTIAL, X, y, l2=1.0).covariance)
@@ -452,7 +453,8 @@ def test_batch_means_know_the_covariance_to_the_noise_of_few_batches():
         np.diag(sd.sgd(EXPONENTIAL, X, y, covariance="batch means", random_state=seed, **options).covariance) / exact
         for seed in range(40)
     ]
-    assert np.mean(ratios) == pytest.approx(0.9, abs=3.3 * 0.09)
+    assert np.min(ratios) > 0.9
+    assert np.mean(ratios) == pytest.approx(1.206, abs=3.3 * 0.07)
 
 
 # ---- what a user sees and mistypes -----------------------------------------------------------------------

@@ -11,6 +11,18 @@ Indices count from the beginning: nothing asks whether one is negative. Slices, 
 within one part. Numba gives the freedoms of a kernel with floating-point arithmetic to all that is written in it.
 """
 
+import functools
+import hashlib
+import inspect
+
+from symdebias.codegen.direct import kinds, parts, scope, writer
 from symdebias.codegen.direct.parts import execute, key_of
 
-__all__ = ["execute", "key_of"]
+__all__ = ["digest", "execute", "key_of"]
+
+
+@functools.cache
+def digest() -> str:
+    """Return a hash of how parts are found and written: what another version has compiled is another kernel."""
+    texts = (inspect.getsource(module) for module in (kinds, parts, scope, writer))
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
