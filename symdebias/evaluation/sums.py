@@ -159,8 +159,8 @@ class Sums:
         if self.clusters is not None:
             return freedom_over_clusters(self._without_each(of))
         squares = self.squared_error(of)
-        # No fewer decide it than so many as large as the largest could be.
-        if squares >= MANY_DECIDE * self.largest_square(of):
+        # No fewer decide it than so many as large as the largest could be, and none where nothing but rounding is left.
+        if squares == 0 or squares >= MANY_DECIDE * self.largest_square(of):
             return None
         total = fourths() / self.weight**4
         deciding = squares**2 / total if total > 0 else math.inf
