@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment.kernel_bias import single
 from symdebias.assessment.variance import evaluated
 from symdebias.codegen import stable
@@ -19,6 +21,7 @@ from symdebias.correction import Correction
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, CoordinateNoise, SphericalNoise
+from symdebias.release.design import Linear
 from symdebias.transforms import quadrature, truncated_series
 from symdebias.zonal import ZonalNoise
 
@@ -58,9 +61,9 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     operators = program.having(FactorGroup) or program.having(SphericalForm)
     if program.has_lookups or enumerated or (score_variance is None and not operators):
         return 1.0
-    noised = [part for part in correction.design.linear if part.noise is not None]
     theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
+    noised = [part for part in correction.design.linear if part.noise is not None and variances[part.column] > 0]
     level = score_variance
     if level is None:
         # What the target adds to the noise of the residual is there at any parameters.
@@ -70,6 +73,11 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
         )
     for part in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
+    # Normal noise of a covariance is that of one number in the score; correlations may make it more or less.
+    together = [part for part in noised if part.own_noise is not None and part.own_noise.covariance is not None]
+    if together and level > 0:
+        apart = level * (1 - len(together) / len(noised))
+        theta *= math.sqrt(level / (apart + _of_parts(correction, theta, together)))
     try:
         correction.limits.require(theta, finite_variance=True)
     except (NoExactCorrectionError, InfiniteVarianceError):
@@ -80,16 +88,23 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     linear = theta[correction.design.linear_parameters]
     # Columns with noise of their own, and the norms of the parameters of those that share it.
     drawn: list[tuple[float, AdditiveNoise | SphericalNoise]] = [
-        (theta[part.parameter], part.own_noise) for part in noised if part.own_noise is not None
+        (theta[part.parameter], part.own_noise)
+        for part in noised
+        if part.own_noise is not None and part.own_noise.covariance is None
     ]
+    if together:
+        own = together[0].own_noise
+        assert own is not None
+        normal = single(own)
+        drawn.append((math.sqrt(_of_parts(correction, theta, together) / normal.variance), normal))
     forms = [linear**2 @ group.all_weights(len(linear)) + group.constant for group in derivation.spherical]
     for form, group in zip(forms, derivation.spherical, strict=True):
         if isinstance(group.noise, ZonalNoise):
             # A polynomial of the score, for which there is nothing else.
             return 1.0
         drawn.append((math.sqrt(form / group.noise.weight), group.noise))
-    for factor, own in drawn:
-        whole = quadrature.rule(single(own), 1, 64)
+    for factor, one in drawn:
+        whole = quadrature.rule(single(one), 1, 64)
         chances = np.maximum(whole.weights, 0)
         noise += factor * rng.choice(whole.points[:, 0], _DRAWS, p=chances / chances.sum())
     u, y = declared.scores[0], declared.target
@@ -114,6 +129,14 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     plain = evaluated(sp.diff(stable.rewrite(declared.expression), u), {u: scores, y: np.full((1, 1), target)})
     before = float(np.mean(plain**2))
     return float(np.mean(slope**2)) / before if before > 0 else 1.0
+
+
+def _of_parts(correction: Correction, theta: FloatArray, parts: Sequence[Linear]) -> float:
+    """Return the variance that the normal noise of some columns has in the score."""
+    own = np.zeros(len(theta))
+    places = [part.parameter for part in parts]
+    own[places] = theta[places]
+    return correction.limits.normal_score_variance(own)
 
 
 def series_biases(declared: Loss) -> tuple[float, ...]:

@@ -194,3 +194,28 @@ def test_units_of_the_target_change_nothing(loss, is_noised, solver):
         found.append(np.concatenate(sizes))
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-5, atol=1e-7)
+
+
+SCORE, TARGET = sp.symbols("u y", real=True)
+RESIDUAL = sd.Loss((SCORE - TARGET) ** 4 / 4, score=SCORE, target=TARGET)
+
+
+@pytest.mark.parametrize("covariance", [[0.16, 0.03, 0.09], [0.16, 0.0, 0.09], [0.16, 0.0, 0.0]])
+@pytest.mark.parametrize("loss", [sd.losses.poisson(), RESIDUAL])
+def test_units_of_a_group_do_not_choose_the_correction_of_a_metric(covariance, loss):
+    """Each column was looked at with the noise of that in the largest units, and one without noise with infinitely
+    much: the Poisson loss had a surrogate there, where it has an exact correction.
+    """
+    first, both, second = covariance
+    noise = np.array([[first, both], [both, second]])
+    theta, kind = np.array([0.5, -0.3]), "count" if loss.name == "poisson" else "number"
+    X, y = RECORDS[kind]
+    noised = X + np.random.default_rng(1).multivariate_normal([0.0, 0.0], noise, size=len(X))
+    found = []
+    for units in (np.ones(2), SCALES, np.array([30.0, 1.0])):
+        release = sd.Release(sd.GaussianMechanism.from_covariance(noise * np.multiply.outer(units, units)))
+        found.append(sd.evaluation.evaluate(theta / units, noised * units, y, metric=loss, release=release))
+    assert {one.method for one in found} == {"exact"}
+    for one in found[1:]:
+        assert one.value == pytest.approx(found[0].value, rel=1e-9)
+        assert one.standard_error == pytest.approx(found[0].standard_error, rel=1e-9)
