@@ -82,6 +82,7 @@ COMMANDS = [
     # The words.
     ("a command that is none", "privatise table.csv", 2, "invalid choice: 'privatise'.*'privatize'"),
     ("no command", "", 2, "arguments are required: COMMAND"),
+    ("an option that is cut short", PRIVATIZE + " --see 1", 2, "unrecognized arguments: --see"),
     ("an option that is none", PRIVATIZE + " --sede 1", 2, "unrecognized arguments: --sede"),
     ("no schema", "privatize {}/people.csv --out {}/new", 2, "required: --schema"),
     ("no loss", "fit {}/released-schema", 2, "required: --loss"),

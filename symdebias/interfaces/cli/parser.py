@@ -53,7 +53,8 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"symdebias {symdebias.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name, (work, words, help, description) in _COMMANDS.items():
-        command = commands.add_parser(name, help=help, description=description, epilog=_CODES)
+        # A word that is cut short would mean another option, or none, once there are more of them.
+        command = commands.add_parser(name, help=help, description=description, epilog=_CODES, allow_abbrev=False)
         command.set_defaults(run=f"symdebias.interfaces.cli.{work}")
         _add_options(command, name, words.split())
     return parser
