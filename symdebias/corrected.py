@@ -50,9 +50,8 @@ class CorrectedLoss:
         known = {} if like is None else like._corrections
         self._corrections: dict[tuple[int, bool], Correction] = {key: one.by(approach) for key, one in known.items()}
         self._certificates: dict[tuple[float, int], Certificate] = {}
-        if like is None:
-            # What has no correction is refused here; the same by another design is derived when it is asked for.
-            _ = self.shown.derivation
+        # What has no correction, or another kind of surrogates, is refused here.
+        _ = self.shown.derivation
 
     @functools.cached_property
     def is_exact(self) -> bool:

@@ -28,7 +28,7 @@ def parted(loss, slope, seed, *, unit=1.0, count=100_000):
         ("probit", -16.0, 0, 1.0),
         ("probit", -16.0, 0, 1e-4),
         ("squared_hinge", -16.0, 3, 1.0),
-        ("squared_hinge", -16.0, 3, 1e-4),
+        ("squared_hinge", -16.0, 18, 1e-4),
     ],
 )
 def test_a_category_with_one_label_is_refused(loss, slope, seed, unit):
