@@ -192,6 +192,14 @@ class AdditiveNoise:
         return tuple(row[index] for index, row in enumerate(self.covariance))
 
 
+def symmetric_root(covariance: FloatArray) -> FloatArray:
+    """Return R with R R' a covariance: units times the symmetric root of the correlations, the same in all units."""
+    variances = np.diag(covariance)
+    units = np.sqrt(np.where(variances > 0, variances, 1.0))
+    sizes, vectors = np.linalg.eigh(covariance / np.multiply.outer(units, units))
+    return np.asarray(units[:, None] * (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T)
+
+
 def exactly(expression: sp.Expr) -> sp.Expr:
     """Return an expression with its decimal numbers as the fractions that they are."""
     return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})

@@ -16,7 +16,7 @@ from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.measurements import beside_true, within_records
 from symdebias.mechanisms.ranges import Ball
-from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise, symmetric_root
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
 _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gaussian_scale}
@@ -393,10 +393,10 @@ class GaussianMechanism(Mechanism):
         """
         if self.covariance is None:
             return GaussianMechanism.from_scale(self.scale * math.sqrt(1 + by), radius=self.radius)
-        matrix = np.array(self.covariance)
-        root = _root(matrix) if self.is_correlated else np.diag(np.sqrt(np.diag(matrix)))
+        # Directions are the same in all units.
+        root = symmetric_root(np.array(self.covariance))
         i, j = direction
-        inner = np.eye(len(matrix))
+        inner = np.eye(len(root))
         inner[i, j] = inner[j, i] = inner[i, j] + by
         return GaussianMechanism.from_covariance(root @ inner @ root.T, radius=self.radius)
 

@@ -224,3 +224,19 @@ def test_estimates_of_too_few_degrees_leave_methods_without_errors():
     found = sd.literature.regression_calibration(sd.losses.least_squares(), wide, X, y)
     with pytest.raises(InferenceError, match="no fit where the noise is off by what its estimate may be"):
         found.confidence_interval()
+
+
+@pytest.mark.parametrize("units", [(1.0, 1e3), (50.0, 2e-3)])
+def test_the_error_of_an_estimated_covariance_is_the_same_in_all_units(units):
+    """Directions of a covariance that went by its eigenvectors gave standard errors half a hundredth apart."""
+    rng = np.random.default_rng(0)
+    covariance = np.array([[0.3, 0.12], [0.12, 0.2]])
+    X = rng.normal(size=(3_000, 2)) @ [[1.0, 0.3], [0.0, 1.0]]
+    y = np.where(rng.random(3_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5])), 1.0, -1.0)
+    X += rng.multivariate_normal([0.0, 0.0], covariance, size=3_000)
+    errors = []
+    for unit in (np.ones(2), np.array(units)):
+        noise = sd.GaussianMechanism.from_estimate(covariance * np.outer(unit, unit), degrees_of_freedom=40)
+        corrected = sd.debias(sd.losses.logistic(), sd.Release({("x0", "x1"): noise}))
+        errors.append(sd.m_estimate(corrected, X * unit, y).standard_errors * unit)
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)

@@ -15,11 +15,11 @@ from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import FEWEST_DECIDE, Inference, deciding_each, freedom_of_records
 from symdebias.losses import Loss
 from symdebias.losses.shifts import centred, ignores_shifts
-from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, symmetric_root
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.metric import definite, units_of
+from symdebias.solvers.metric import definite
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -106,13 +106,8 @@ class Measured:
 
     @property
     def noise_root(self) -> FloatArray:
-        """R with D = R R', one row for each column of X.
-
-        That of correlations is symmetric, and so the same in all units: the same draws are the same noise.
-        """
-        units = 1 / units_of(self.covariance)
-        sizes, vectors = np.linalg.eigh(self.covariance / np.multiply.outer(units, units))
-        return np.asarray(units[:, None] * (vectors * np.sqrt(np.maximum(sizes, 0.0))) @ vectors.T)
+        """R with D = R R', one row for each column of X: the same draws are the same noise in all units."""
+        return symmetric_root(self.covariance)
 
     def noise(self, rng: np.random.Generator) -> FloatArray:
         """Return normal noise of the covariance for every record."""
