@@ -21,6 +21,9 @@ from numba.extending import intrinsic
 """
 # Numbers of a row that are turned together.
 _WIDTHS = (8, 4, 2, 1)
+# How many rows ahead of those that are turned the processor is asked for, and numbers at most (measured at 2 to 400
+# columns).
+_AHEAD, _NUMBERS_AHEAD = 256, 2**15
 
 
 def prefetching(typing: Any, array: Any, place: Any) -> Any:
@@ -183,11 +186,12 @@ def fill_text(apart: int, columns: int | None = None) -> str:
         for width in _WIDTHS
         if columns is None or width in _parts(columns)
     )
-    return f"{_copied(turned, turning_some, plainly_turning_some)}\n\n{made}\n"
+    ask = "prefetch = (lambda array, place: None) if config.DISABLE_JIT else intrinsic(prefetching)"
+    return f"{_copied(prefetching, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
 
 
 def fill_lines(apart: int, columns: int | None = None) -> list[str]:
-    """Return lines that write the first ``count`` rows of ``X`` to ``tile``, column by column.
+    """Return lines that write the first ``count`` rows of ``X`` to ``tile``, column by column, and ask for what follows.
 
     Parameters
     ----------
@@ -211,8 +215,11 @@ def fill_lines(apart: int, columns: int | None = None) -> list[str]:
             begin += width
     return [
         "stride, eights = X.shape[1], count - count % 8",
+        f"ahead = min({_AHEAD}*stride, {_NUMBERS_AHEAD})",
         "for i in range(0, eights, 8):",
         *("    " + line for line in turns),
+        "    for j in range(stride):",
+        "        prefetch(X, i*stride + ahead + 8*j)",
         "for i in range(eights, count):",
         f"    for j in range({'stride' if columns is None else columns}):",
         f"        tile[j*{apart} + i] = X[i, j]",
