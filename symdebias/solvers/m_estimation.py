@@ -56,7 +56,8 @@ _NAMED = 8
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # A part of so many records is copied: what passes over a longer one read at a time is no more.
 _COPIED = 2 * CHUNK
-# How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records.
+# How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records: once
+# more where it is that of another correction.
 _ROUGH, _CORRECTIONS = 1e-3, 1
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 2
@@ -480,7 +481,7 @@ class _Search:
             # The last stage is on all records.
             within = _MOVED * size if self._is_designed_here and stage < _MOST_STAGES else math.inf
             resolved, records, root, hessian = self._minimum(
-                centre, reach, (within if tells else math.inf) if by_a_part else None
+                centre, reach, (within if tells else math.inf) if by_a_part else None, seeks=tells and stage == 1
             )
             if not (root.at_reach or Near(centre, self.metric, reach, self.region).distance(root.theta) > within):
                 break
@@ -497,29 +498,36 @@ class _Search:
     def _is_designed_here(self) -> bool:
         return self.corrected.method == "surrogate" and not self.corrected.is_resolved
 
+    def _designed(self, theta: FloatArray, *, quick: bool = False) -> tuple[CorrectedLoss, Records]:
+        """Return the correction that is designed for the scores at a parameter, and the records under it."""
+        resolved = self.corrected
+        if self._is_designed_here:
+            assert self.known is not None
+            resolved = self.known.resolved(theta, radius=self.surrogate_radius, quick=quick)
+        return resolved, resolved.of(self.checked)
+
     def _minimum(
-        self, begin: FloatArray, reach: float, within: float | None
+        self, begin: FloatArray, reach: float, within: float | None, *, seeks: bool = False
     ) -> tuple[CorrectedLoss, Records, Root, str]:
         """Return the minimum within reach of a parameter, of the correction that is designed for its scores.
 
         Of many records a part is looked at first, unless `within` is None. Where the minimum of the part is farther
         away than `within` it is the answer: another design is wanted there, before all records are passed over.
+        `seeks` says that the part has a quick design, and tells where the correction is designed for.
         """
-        resolved = self.corrected
-        if self._is_designed_here:
-            assert self.known is not None
-            resolved = self.known.resolved(begin, radius=self.surrogate_radius)
-        records = resolved.of(self.checked)
         near = Near(begin, self.metric, reach, self.region, by_curvature=self.is_free_form)
-        first = None
-        if within is not None and len(records) >= _MANY:
-            first = self._on_a_part(records, begin, near)
+        by_a_part = within is not None and len(self.checked) >= _MANY
+        seeks = seeks and by_a_part and self._is_designed_here
+        resolved, records = self._designed(begin, quick=seeks)
+        first = self._on_a_part(records, begin, near) if by_a_part else None
         if first is not None and (first.at_reach or first.on_boundary):
             first = None
-        if first is not None and within is not None:
-            if near.distance(first.theta) > within:
-                return resolved, records, first, ""
-            begin = self._moved_by_all(records, first, near)
+        if first is not None and within is not None and near.distance(first.theta) > within:
+            return resolved, records, first, ""
+        if seeks:
+            resolved, records = self._designed(begin if first is None else first.theta)
+        if first is not None:
+            begin = self._moved_by_all(records, first, near, _CORRECTIONS + seeks)
         derivatives, kind = records.derivatives_or_differences(self.units)
         root = newton(
             records, derivatives, begin, self.penalty, near,
@@ -538,11 +546,12 @@ class _Search:
         by_row = matrix.by_row if isinstance(matrix, Rows) else True
         return self.checked.spaced(stride) if is_long and by_row else self.checked.thinned(stride)
 
-    def _moved_by_all(self, records: Records, first: Root, near: Near) -> FloatArray:
+    def _moved_by_all(self, records: Records, first: Root, near: Near, corrections: int) -> FloatArray:
         """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.
 
         By how much gradients differ at the minimum of the part is read off in one pass. The part tells how they change
-        from there on, so that what remains is a share of the move, and not the square of it.
+        from there on, so that what remains is a share of the move, and not the square of it; it does so as often as is
+        said.
         """
         begin, correction = first.theta, records.correction
         part = self._part.under(correction)
@@ -550,7 +559,7 @@ class _Search:
         curvature = positive(hessian, near.metric_at(hessian))[0]
         moved, gradient = begin, records.mean_gradient(begin)
         apart = gradient - part.mean_gradient(begin)
-        for step in range(1 + _CORRECTIONS):
+        for step in range(1 + corrections):
             if step > 0:
                 gradient = part.mean_gradient(moved) + apart
             if not np.all(np.isfinite(gradient)):

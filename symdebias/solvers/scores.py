@@ -157,8 +157,8 @@ class ReleasedRecords:
     shape: float = math.inf
     zonal: ZonalNoise | None = None
     fineness: float = 1.0
-    # By theta: a fit asks for those of the pilot and of the end several times.
-    _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
+    # By theta and fineness: a fit asks for those of the pilot and of the end several times.
+    _scores: dict[tuple[bytes, float], Scores] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -294,18 +294,22 @@ class ReleasedRecords:
         """Return the unit of scores in which surrogates are designed; see `SurrogateParts.unit`."""
         return self.parts.unit(self.mean_square(theta))
 
-    def scores(self, theta: FloatArray) -> Scores:
-        """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""
-        key = theta.tobytes()
+    def scores(self, theta: FloatArray, *, quick: bool = False) -> Scores:
+        """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta.
+
+        `quick` takes no more values than a glance does.
+        """
+        fineness = min(self.fineness, _AT_A_GLANCE) if quick else self.fineness
+        key = theta.tobytes(), fineness
         if key not in self._scores:
-            self._scores[key] = self._estimated(theta)
+            self._scores[key] = self._estimated(theta, fineness)
         return self._scores[key]
 
     def farthest(self, theta: FloatArray) -> float:
         """Return how far the estimated distribution of true scores (of residuals) reaches."""
         return float(np.abs(self.scores(theta).values).max())
 
-    def _estimated(self, theta: FloatArray) -> Scores:
+    def _estimated(self, theta: FloatArray, fineness: float) -> Scores:
         sample = self.sample_of()
         released, chances = sample.rows @ theta, sample.chances
         if self.parts.is_residual:
@@ -322,7 +326,7 @@ class ReleasedRecords:
             signal = float(theta @ self.gram @ theta) - float(self.mean @ theta) ** 2
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
         signal = max(signal, least, 1e-12 * variance)
-        return deconvolved(released, chances, noise=noise, signal=signal, fineness=self.fineness)
+        return deconvolved(released, chances, noise=noise, signal=signal, fineness=fineness)
 
     def squared_bias(
         self,
@@ -383,11 +387,12 @@ class ReleasedRecords:
         """Return the surrogate designed for the scores at a parameter.
 
         Scores `growth` times as large are within the range as well; `radius` is a range abs(u) <= radius to take in
-        place of that of the scores. `quick` takes the first sizes of a design instead of searching for the best.
+        place of that of the scores. `quick` takes the first sizes of a design instead of searching for the best, and a
+        glance at the scores.
         """
         if self.corrected.method != "surrogate":
             return self.corrected
-        scores, variances = self.scores(theta), self.variances(theta)
+        scores, variances = self.scores(theta, quick=quick), self.variances(theta)
         if growth != 1.0:
             scores = Scores(np.concatenate([scores.values, growth * scores.values]), np.tile(scores.chances, 2) / 2)
             variances = variances * growth
