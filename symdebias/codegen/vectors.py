@@ -191,7 +191,7 @@ def fill_text(apart: int, columns: int | None = None) -> str:
 
 
 def fill_lines(apart: int, columns: int | None = None) -> list[str]:
-    """Return lines that write the first ``count`` rows of ``X`` to ``tile``, column by column, and ask for what follows.
+    """Return lines that write the first ``count`` rows of ``X`` to ``tile``, column by column, and ask for the next.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ outwards from zero. Newton's steps stay near the pilot in the released score, so
 and one test after the fit tells whether theta has followed the noise.
 """
 
+import contextlib
 import functools
 import math
 import os
@@ -526,14 +527,19 @@ class _Search:
             return resolved, records, first, ""
         if seeks:
             resolved, records = self._designed(begin if first is None else first.theta)
-        if first is not None:
-            begin = self._moved_by_all(records, first, near, _CORRECTIONS + seeks)
         derivatives, kind = records.derivatives_or_differences(self.units)
-        root = newton(
-            records, derivatives, begin, self.penalty, near,
-            part=None if first is None else self._part.under(records.correction),
+        settle = functools.partial(
+            newton, records, derivatives, penalty=self.penalty, near=near,
             has_noisy_curvature=self.known is None or self.known.wants_a_pilot,
         )  # fmt: skip
+        root = None
+        if first is not None:
+            moved = self._moved_by_all(records, first, near, _CORRECTIONS + seeks)
+            # Where a part leads astray the search is that without it.
+            with contextlib.suppress(DivergenceError):
+                root = settle(moved, part=self._part.under(records.correction))
+        if root is None or not root.is_minimum:
+            root = settle(begin)
         return resolved, records, root, kind
 
     @functools.cached_property

@@ -61,10 +61,10 @@ def newton(
     released records, in place of negative ones. Steps are halved until the loss falls.
 
     `derivatives` is what `Records.derivatives_or_differences` returned. `part` is a part of the records that has found
-    theta a step away from the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small
-    curvatures may be the noise's own (without, all but those of rounding are taken as they are); `arrived` how short
-    the last step is, relative to theta, both in units of the released score; `with_meat` that the outer products of
-    gradients are wanted.
+    theta a step away from the minimum, so that covariances are accumulated at once, and no search begins where the
+    curvature is negative; `has_noisy_curvature` that small curvatures may be the noise's own (without, all but those of
+    rounding are taken as they are); `arrived` how short the last step is, relative to theta, both in units of the
+    released score; `with_meat` that the outer products of gradients are wanted.
 
     Raises
     ------
@@ -105,6 +105,10 @@ def newton(
                 "the pilot. Raise l2, use more records, or release with less noise."
             ) from error
         curved = max(curved, least)
+        if part is not None and step == 1 and least <= 0:
+            raise DivergenceError(
+                "a part of the records led to where the mean corrected loss of all has no minimum. Start elsewhere."
+            )
         if math.isinf(near.reach) and least <= _FLAT * curved and not near.region.on_boundary(theta + move):
             _require_held(records, theta, near.region.moves(theta), move, penalty)
         scale = max(length(theta), length(theta + move))
