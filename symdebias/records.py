@@ -20,7 +20,7 @@ from symdebias._arrays import (
     require_squares,
     weights_array,
 )
-from symdebias._rows import Rows, has_any_row, paired, read_together
+from symdebias._rows import Rows, has_any_row, paired, read_together, rows_of, spread
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
@@ -34,6 +34,11 @@ from symdebias.reading import has_rows, in_blocks, is_long, of_table
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 # Numbers of a table that are put into an array at once, which takes less time than to read them by blocks: 32 MB.
 SMALL_TABLE = 2**22
+
+
+def _asked(rows: slice | IntegerArray) -> str | bytes:
+    """Return what tells some rows from others."""
+    return repr(rows) if isinstance(rows, slice) else rows.tobytes()
 
 
 def stride_to(count: int, records: int) -> int:
@@ -233,29 +238,29 @@ class Records:
         return replace(self, completes=True) if wanted else self
 
     def thinned(self, stride: int) -> "Records":
-        """Return the records 0, stride, 2 stride, ... of those with weight; all of them for a stride below 2."""
+        """Return one in so many of the records with weight; all of them for a stride below 2."""
         return self.taken(self.every(stride)) if stride > 1 else self
 
-    def spaced(self, stride: int, first: int | None = None) -> "Records":
-        """Return the records of `thinned`, or those from a first one on, read anew in each pass where they can."""
-        places = self.every(stride) if first is None else slice(first, None, stride)
-        if stride <= 1 or not isinstance(places, slice) or not self.has_any_row or self.scales is not None:
+    def spaced(self, stride: int) -> "Records":
+        """Return the records of `thinned`, read anew in each pass where they can."""
+        places = self.every(stride)
+        if stride <= 1 or not self.has_any_row or self.scales is not None:
             return self.taken(places)
         matrix, target = (
-            (part if isinstance(part, Rows) else Rows.of_array(part)).every(stride, first or 0)
+            (part if isinstance(part, Rows) else Rows.of_array(part)).only(places)
             for part in (self.matrix, self.target)
         )
         weights = np.ascontiguousarray(self.weights[places]) if len(self.weights) else self.weights
         return replace(self, matrix=matrix, target=target, weights=weights, journal=None, seen={})
 
     def every(self, stride: int) -> Any:
-        """Return the places 0, stride, 2 stride, ... of the records with weight, as a slice where all have some.
+        """Return the places of one in so many of the records with weight: those of `spread` where all have some.
 
         Of a table in which every third record has no weight, a stride of 12 would take none that has.
         """
         if stride > 1 and isinstance(self.weights, np.ndarray) and not self.weights.all():
-            return np.flatnonzero(self.weights)[::stride]
-        return slice(None, None, stride)
+            return np.flatnonzero(self.weights)[spread(int(np.count_nonzero(self.weights)), stride)]
+        return spread(len(self), stride)
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -263,13 +268,13 @@ class Records:
         def read() -> tuple[FloatArray, ...]:
             if not self.has_any_row:
                 return read_together([self.matrix, self.target], [rows])[0]
-            return np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
+            return tuple(np.ascontiguousarray(rows_of(part, rows)) for part in (self.matrix, self.target))
 
         ahead = self._ahead(rows)
         if ahead is not None:
             matrix, target = ahead
         elif isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
-            matrix, target = self.remembered("taken", read, rows if isinstance(rows, slice) else rows.tobytes())
+            matrix, target = self.remembered("taken", read, _asked(rows))
         else:
             matrix, target = read()
         return replace(
@@ -294,28 +299,30 @@ class Records:
         """
         some = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
         wanted = sorted({stride for stride in (*strides, *some) if stride > 1})
-        if wanted and not self.has_any_row and isinstance(self.every(wanted[0]), slice):
-            self.seen["ahead"] = self.matrix, dict(zip(wanted, self._strided(wanted), strict=True))
+        have_weight = not isinstance(self.weights, np.ndarray) or self.weights.all()
+        if wanted and not self.has_any_row and have_weight:
+            places = [self.every(stride) for stride in wanted]
+            found = self._read_together(places)
+            self.seen["ahead"] = self.matrix, dict(zip(map(_asked, places), found, strict=True))
 
-    def _strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
-        """Return the arrays of the records of `thinned` for some strides, by one pass."""
-        slices = [slice(None, None, stride) for stride in strides]
+    def _read_together(self, wanted: list[slice | IntegerArray]) -> list[tuple[FloatArray, ...]]:
+        """Return the arrays of some records, several times, by one pass."""
 
         def read() -> tuple[FloatArray, ...]:
-            return tuple(itertools.chain.from_iterable(read_together([self.matrix, self.target], slices)))
+            return tuple(itertools.chain.from_iterable(read_together([self.matrix, self.target], wanted)))
 
-        arrays = self.remembered("taken ahead", read, *strides)
+        arrays = self.remembered("taken ahead", read, *(_asked(rows) for rows in wanted))
         return [tuple(arrays[place : place + 2]) for place in range(0, len(arrays), 2)]
 
     def _ahead(self, rows: Any) -> tuple[FloatArray, ...] | None:
         """Return what was read ahead of some rows, if it was; many are asked for once, and not kept."""
-        stride = rows.step if isinstance(rows, slice) and rows == slice(None, None, rows.step) else None
         source, ahead = self.seen.get("ahead", (None, {}))
-        if source is not self.matrix or stride not in ahead:
+        asked = _asked(rows)
+        if source is not self.matrix or asked not in ahead:
             return None
-        found: tuple[FloatArray, ...] = ahead[stride]
+        found: tuple[FloatArray, ...] = ahead[asked]
         if len(found[1]) > 2 * TESTED_RECORDS:
-            del ahead[stride]
+            del ahead[asked]
         return found
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:

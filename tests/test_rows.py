@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias._rows import TOGETHER, WINDOW, Rows, at_once, paired, read_together
+from symdebias._rows import TOGETHER, WINDOW, Rows, at_once, paired, read_together, runs, spread
 
 COUNT = 40_000
 
@@ -220,16 +220,30 @@ def test_pairs_are_made_once():
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_every_so_many_rows_are_read_where_they_are(order):
+def test_some_rows_are_read_where_they_are(order):
     array = np.asarray(np.arange(303.0).reshape(101, 3), order=order)
     rows = Rows.of_array(array)
     assert rows.by_row == (order == "C")
-    for stride in (2, 7, 10, 101, 200):
-        first = stride % 3
-        some, whole = rows.every(stride, first), array[first::stride]
+    for places in (*(slice(stride % 3, None, stride) for stride in (2, 7, 10, 101, 200)), runs(101, 3, 1)):
+        some, whole = rows.only(places), array[places]
         assert (len(some), some.by_row, some.has_any_row) == (len(whole), rows.by_row, True)
         for part in (slice(None), slice(0, 1), slice(1, None, 3), slice(2, 3), np.array([0])):
             assert np.array_equal(some[part], whole[part])
+
+
+@pytest.mark.parametrize(("count", "stride"), [(99, 4), (1_000_000, 16), (480_007, 16), (2_000_000, 10), (479_999, 16)])
+def test_rows_that_are_spread_are_one_in_so_many(count, stride):
+    places = np.arange(count)[spread(count, stride)]
+    assert np.all(np.diff(places) > 0)
+    assert abs(len(places) - count / stride) < 16
+    # Many stand in runs of neighbours, and no part of the rows is without some.
+    assert np.all(np.diff(places, prepend=0, append=count) <= 16 * stride)
+    assert (np.median(np.diff(places)) == 1) == (count >= 30_000 * stride)
+
+
+def test_runs_part_the_rows():
+    for count in (1, 15, 64, 1_003):
+        assert np.array_equal(np.sort(np.concatenate([runs(count, 4, piece) for piece in range(4)])), np.arange(count))
 
 
 def test_windows_are_short_where_any_row_is_at_hand():
@@ -250,9 +264,9 @@ def test_parts_that_are_read_where_they_are_tell_what_copied_ones_do(released):
     assert np.array_equal(read.weights, copied.weights)
     assert np.array_equal(read.mean_gradient(theta), copied.mean_gradient(theta))
     assert np.array_equal(read.meat(theta, theta), copied.meat(theta, theta))
-    # Where every second record has no weight, places are no slice, and these records are copied.
+    # Where every second record has no weight, they are among the others.
     some = corrected.records(X, y, sample_weight=np.arange(len(X)) % 2.0).spaced(3)
-    assert isinstance(some.matrix, np.ndarray)
+    assert np.array_equal(some.matrix[:], X[1::2][::3])
     assert some.weights.min() == 1
 
 

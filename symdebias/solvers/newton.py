@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._rows import Rows
-from symdebias.codegen.parallel import CHUNK
+from symdebias._rows import runs
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.records import Derivatives, Records
@@ -171,9 +170,7 @@ def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
     """
     found = []
     for piece in range(_PIECES):
-        # Of long pieces a chunk at a time takes less room; what has to be fetched is fetched once.
-        is_long = len(records) > _PIECES * CHUNK and not isinstance(records.matrix, Rows)
-        some = records.spaced(_PIECES, piece) if is_long else records.taken(slice(piece, None, _PIECES))
+        some = records.taken(runs(len(records), _PIECES, piece))
         there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
         found.append((there + back) / 2 - some.mean_gradient(theta))
         # Before the next is copied.

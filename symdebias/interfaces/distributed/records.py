@@ -62,14 +62,26 @@ class Places:
         """Return work on records under a correction, and on their clusters, as work on a partition."""
         return functools.partial(_of_clusters, work=work, reading=self.reading, correction=correction)
 
-    def strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
-        """Return for each stride columns, targets, weights and noise scales of the records 0, stride, 2 stride, ...
+    def read_together(self, wanted: Sequence[slice | IntegerArray]) -> list[tuple[FloatArray, ...]]:
+        """Return columns, targets, weights and noise scales of some records, several times, by one pass.
 
-        All are read by one pass.
+        Parameters
+        ----------
+        wanted : sequence of slices or arrays of int
+            The records, in order: a slice has a stride alone.
         """
-        starts = np.cumsum(self.counts) - self.counts
-        parts = [(tuple(slice(int(-start % stride), None, stride) for stride in strides),) for start in starts]
-        found = self.partitions.each(functools.partial(_taken, reading=self.reading), parts)
+        ends = np.cumsum(self.counts)
+        parts = []
+        for start, end in zip((ends - self.counts).tolist(), ends.tolist(), strict=True):
+            parts.append(
+                tuple(
+                    slice(-start % rows.step, None, rows.step)
+                    if isinstance(rows, slice)
+                    else rows[slice(*np.searchsorted(rows, (start, end)))] - start
+                    for rows in wanted
+                )
+            )
+        found = self.partitions.each(functools.partial(_taken, reading=self.reading), [(part,) for part in parts])
         return [tuple(map(np.concatenate, zip(*own, strict=True))) for own in zip(*found, strict=True)]
 
     def fetched(self, rows: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -237,16 +249,16 @@ class PartedRecords(Records):
         """Never: where single rows are is where a partition is read."""
         return False
 
-    def _strided(self, strides: list[int]) -> list[tuple[FloatArray, ...]]:
-        return self.at.strided(strides)
+    def _read_together(self, wanted: list[slice | IntegerArray]) -> list[tuple[FloatArray, ...]]:
+        return self.at.read_together(wanted)
 
     def thinned(self, stride: int) -> Records:
-        """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
-        return self if stride <= 1 and len(self) > _FEW else self.taken(slice(None, None, max(stride, 1)))
+        """Return one in so many of the records as records in memory; many records stay where they are."""
+        return self if stride <= 1 and len(self) > _FEW else self.taken(self.every(max(stride, 1)))
 
-    def spaced(self, stride: int, first: int | None = None) -> Records:
+    def spaced(self, stride: int) -> Records:
         """Return the records of `Records.spaced` as records in memory."""
-        return self.taken(self.every(stride) if first is None else slice(first, None, stride))
+        return self.taken(self.every(stride))
 
     def derivatives_or_differences(
         self, units: FloatArray | None = None, *, roughly: bool = False

@@ -155,21 +155,21 @@ def test_records_stay_where_they_are(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 1))
     X, y = x + 0.5 * rng.normal(size=(n, 1)), 2 * x[:, 0] + rng.normal(size=n)
-    fetched, strided = Places.fetched, Places.strided
+    fetched, read_together = Places.fetched, Places.read_together
 
     def counted(self, rows):
         found = fetched(self, rows)
         sizes.append(len(found[0]))
         return found
 
-    def counted_together(self, strides):
-        found = strided(self, strides)
-        together.append(len(strides))
+    def counted_together(self, wanted):
+        found = read_together(self, wanted)
+        together.append(len(wanted))
         sizes.extend(len(one[0]) for one in found)
         return found
 
     monkeypatch.setattr(Places, "fetched", counted)
-    monkeypatch.setattr(Places, "strided", counted_together)
+    monkeypatch.setattr(Places, "read_together", counted_together)
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
     monkeypatch.setattr(sys.modules["symdebias.solvers.covariance"], "_LOOKED_AT", 10_000)
     found = sd.distributed.m_estimate(corrected, *(da.from_array(one, chunks=10_000) for one in (X, y)))
