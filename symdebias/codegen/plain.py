@@ -1,6 +1,7 @@
 """Gradients of records in NumPy, for losses as they stand: a few thousand of them do not repay a compilation."""
 
 import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.feature_program import FeatureProgram
@@ -18,12 +19,17 @@ def is_plain(program: Program) -> bool:
     """Return whether a loss has neither noise nor categories in it."""
     if isinstance(program, FeatureProgram):
         symbols = {*program.parameters, *program.features, program.target}
-        return program.expression.free_symbols <= symbols and not program.codes
+        return not program.codes and _has_only(program.expression, symbols)
     return (
         isinstance(program, ScoreProgram)
         and all(isinstance(one, _PLAIN) for one in program.statistics)
-        and program.expression.free_symbols <= {*program.scores, program.target}
+        and _has_only(program.expression, {*program.scores, program.target})
     )
+
+
+def _has_only(expression: sp.Expr, symbols: set[sp.Symbol]) -> bool:
+    """Whether an expression has no other symbols: of a long one the first other is mostly found at once."""
+    return all(part in symbols for part in sp.preorder_traversal(expression) if part.is_Symbol)
 
 
 def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ is then computed while it is near, and one reading of the rows does.
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from symdebias.codegen import vectors
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, prelude
 from symdebias.codegen.program import BLOCK, STRIDE, indented
-from symdebias.codegen.score.hessian import MOMENTS
+from symdebias.codegen.score.hessian import MOMENTS, whole
 
 # Of up to so many columns leverages are computed by NumPy: so many numbers at a time, which stay in the cache and are
 # enough work for a call.
@@ -113,7 +114,7 @@ def kernel(records, y, weights, square, line, largest, root, out, tile, bits, ke
 def source(*, with_leverages: bool) -> KernelSource:
     """Return the generated source of the kernel, with leverages or without: they are a third of what it compiles."""
     signature = numba.void(
-        _given_matrix, _given_vector, _given_vector, _vector, _matrix, _whole, _vector, _vector, _vector, _whole,
+        _given_matrix, _given_vector, _given_vector, _vector, _matrix, _whole, _given_vector, _vector, _vector, _whole,
         _vector, _vector,
     )  # fmt: skip
     name = "row_moments_and_leverages" if with_leverages else "row_moments"
@@ -169,8 +170,7 @@ def _moments(
     square, line, largest = np.zeros(q * q), np.zeros((2, q)), np.zeros(q, np.int64)
     found = np.zeros(0 if root is None else len(X))
     _called(kernel, X, y, weights, square, line, largest, root, found)
-    upper = np.triu(square.reshape(q, q))
-    return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64), found
+    return whole(square.reshape(q, q)), line[0], line[1], largest.view(np.float64), found
 
 
 def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
@@ -196,13 +196,22 @@ def _called(
     line: FloatArray, largest: IntegerArray, root: FloatArray | None, found: FloatArray,
 ) -> None:  # fmt: skip
     """Call the kernel with its workspace."""
-    # A turn of R changes no length: half of a triangle's entries are zeros.
-    triangle = np.empty(0) if root is None else np.ascontiguousarray(np.linalg.qr(root.T, mode="r")).reshape(-1)
+    triangle = np.empty(0) if root is None else _triangle(root.tobytes())
     tile = np.zeros(X.shape[1] * STRIDE)
     kernel(
         np.ascontiguousarray(X), y, weights, square, line, largest, triangle, found, tile, tile.view(np.int64),
         np.empty(3 * BLOCK), np.empty(2 * BLOCK),
     )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4)
+def _triangle(root: bytes) -> FloatArray:
+    """Return a triangle by which rows are as long as by a root, row by row: half of its entries are zeros."""
+    square = np.frombuffer(root)
+    size = math.isqrt(len(square))
+    found = np.ascontiguousarray(np.linalg.qr(square.reshape(size, size).T, mode="r")).reshape(-1)
+    found.setflags(write=False)
+    return found
 
 
 def plain_leverages(X: FloatArray, root: FloatArray) -> FloatArray:

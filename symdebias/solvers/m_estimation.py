@@ -292,7 +292,9 @@ def estimated(
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):
         checked.require_finite()
-    if not isinstance(checked.target, Rows):
+    # Moments without weights have told it.
+    is_told = known is not None and not len(checked.weights) and math.isfinite(known.moments.target_square)
+    if not is_told and not isinstance(checked.target, Rows):
         require_squares(checked.target, "y")
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)

@@ -456,7 +456,7 @@ class _Pass:
             self._add_squares(sums["square"].reshape(len(self.twice), self.rows, self.rows), places, out)
             mixed = sums["cross"].T @ jacobian
             if fixed:
-                out += mixed + mixed.T + jacobian.T @ _whole(sums["both"]) @ jacobian
+                out += mixed + mixed.T + jacobian.T @ whole(sums["both"]) @ jacobian
             out /= total
             if len(meat) and not self.moving:
                 self._add_squares(sums["outer"].reshape(len(self.twice), self.rows, self.rows), places, meat)
@@ -465,7 +465,7 @@ class _Pass:
                     meat[rows] += mixed
                     meat[:, rows] += mixed.T
                 if fixed:
-                    meat += jacobian.T @ _whole(sums["outer_both"]) @ jacobian
+                    meat += jacobian.T @ whole(sums["outer_both"]) @ jacobian
             meat /= total
 
     def _rows_of(self, score: int) -> Any:
@@ -478,10 +478,10 @@ class _Pass:
     def _add_squares(self, moments: FloatArray, places: Sequence[Any], into: FloatArray) -> None:
         """Add moments of columns against columns, the upper triangles, for all pairs of scores."""
         for moment, (a, b) in zip(moments, self.pairs, strict=True):
-            whole = _whole(moment)
+            both = whole(moment)
             for one, other in {(a, b), (b, a)}:
                 rows, columns = places[one], places[other]
-                into[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] += whole
+                into[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] += both
 
 
 def _transposed(slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
@@ -489,7 +489,7 @@ def _transposed(slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) ->
     return np.ascontiguousarray(slopes.T)
 
 
-def _whole(upper: FloatArray) -> FloatArray:
+def whole(upper: FloatArray) -> FloatArray:
     """Return a symmetric matrix by its upper triangle."""
     return np.where(_below(len(upper)), upper.T, upper) + 0.0
 
