@@ -319,7 +319,17 @@ def all_among(labels: FloatArray, values: Sequence[float]) -> bool:
     """Whether all labels are among some values."""
     # Block by block, so that what is compared stays in a cache.
     flat = labels.ravel()
+    if len(values) == 2 and values[0] == -values[1]:
+        return _are_opposite(flat, values[0])
     return all(_among(flat[begin : begin + _LABELS], values).all() for begin in range(0, len(flat), _LABELS))
+
+
+def _are_opposite(labels: FloatArray, value: float) -> bool:
+    """Whether all labels are a value or its opposite, by the bits that some have and those that all have."""
+    size, sign = np.float64(abs(value)).view(np.int64), np.int64(-(2**63))
+    bits = labels.view(np.int64)
+    blocks = (bits[begin : begin + 2 * _LABELS] for begin in range(0, len(bits), 2 * _LABELS))
+    return all(np.bitwise_or.reduce(block) & ~sign == size == np.bitwise_and.reduce(block) & ~sign for block in blocks)
 
 
 def _among(labels: FloatArray, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.bool_]]:
