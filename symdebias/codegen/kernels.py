@@ -29,6 +29,7 @@ from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
+from symdebias.codegen.workspace import empty, zeros
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 FASTMATH = ("contract", "reassoc")
@@ -131,7 +132,7 @@ class MeanDerivatives:
         return self.piece.rows(slopes, X, jacobian)
 
     def _workspace(self) -> list[FloatArray]:
-        return [np.zeros(shape) for _, shape in self.piece.workspace]
+        return zeros(*(shape for _, shape in self.piece.workspace))
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,8 @@ class Kernels:
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
         sums, gradient, kept = self._numbers
-        return np.empty(sums), np.empty(gradient), np.empty(kept)
+        for_sums, for_gradient, for_kept = empty((sums,), (gradient,), (kept,))
+        return for_sums, for_gradient, for_kept
 
     def _tile(self, *, weighted: bool) -> tuple[Any, ...]:
         return tiles.workspace(self.program, weighted=weighted, is_by_columns=tiles.by_columns(self.program))
@@ -577,7 +579,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 piece = self._derivatives(False)
                 shapes = ((q,), (q, q), (q, q), *(shape for _, shape in piece.sums))
                 filled = [np.zeros(shape) for shape in shapes]
-                own = (np.zeros(shape) for _, shape in piece.workspace)
+                own = zeros(*(shape for _, shape in piece.workspace))
                 mean = kernel(theta, X, y, weights, 3.5, noise, *filled, np.zeros((0, 0)), *own)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))

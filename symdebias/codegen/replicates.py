@@ -21,6 +21,7 @@ from symdebias.codegen.kernels import FASTMATH, Kernels, prelude
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program, indented
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
+from symdebias.codegen.workspace import empty
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
 _FEWEST = 8
@@ -108,7 +109,7 @@ class ReplicatesPass:
                 *described, limits, smoothing, scalings[part], averages[part], averaged[part],
                 reports[part],
                 np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(free),
-                np.empty(program.number_kept),
+                *empty((program.number_kept,)),
                 np.empty(free if self.turned else 0),
                 *tiles.workspace(program, weighted=self.weighted, is_by_columns=turned), *more,
             )  # fmt: skip

@@ -18,6 +18,7 @@ from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, prelude
 from symdebias.codegen.program import BLOCK, STRIDE, indented
 from symdebias.codegen.score.hessian import MOMENTS, whole
+from symdebias.codegen.workspace import zeros
 
 # Of up to so many columns leverages are computed by NumPy: so many numbers at a time, which stay in the cache and are
 # enough work for a call.
@@ -197,10 +198,10 @@ def _called(
 ) -> None:  # fmt: skip
     """Call the kernel with its workspace."""
     triangle = np.empty(0) if root is None else _triangle(root.tobytes())
-    tile = np.zeros(X.shape[1] * STRIDE)
+    tile, kept, scaled = zeros((X.shape[1] * STRIDE,), (3 * BLOCK,), (2 * BLOCK,))
     kernel(
-        np.ascontiguousarray(X), y, weights, square, line, largest, triangle, found, tile, tile.view(np.int64),
-        np.empty(3 * BLOCK), np.empty(2 * BLOCK),
+        np.ascontiguousarray(X), y, weights, square, line, largest, triangle, found, tile, tile.view(np.int64), kept,
+        scaled,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from symdebias.codegen import vectors
 from symdebias.codegen.program import BLOCK, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
+from symdebias.codegen.workspace import empty
 
 # Up to here columns are written one after another for a single pass: for more, turning rows into columns costs more
 # than loops over rows, eight at a time (measured at 2 to 50 columns). Passes that read a tile many times turn all that
@@ -56,8 +57,8 @@ if begin < dealt:
 
 def workspace(program: Program, *, weighted: bool, is_by_columns: bool) -> tuple[Any, ...]:
     """Return what stands for `ARGUMENTS`: a tile with targets and weights, the same as what is read only, and rows."""
-    tile = np.empty((program.width, BLOCK) if is_by_columns else (BLOCK, program.width))
-    targets, weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
+    shape = (program.width, BLOCK) if is_by_columns else (BLOCK, program.width)
+    tile, targets, weights = empty(shape, (BLOCK,), (BLOCK if weighted else 0,))
     # Twice what is written and read: as what is read only, it has one type for all calls of a function.
     return tile, targets, weights, tile.T if is_by_columns else tile, targets, weights, np.empty(8, dtype=np.int64)
 
