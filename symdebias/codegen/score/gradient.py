@@ -12,9 +12,11 @@ from symdebias.codegen.score.statistic import Collected
 # Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
 # a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
 _MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
-# Rows of so many columns, read where they stand, are asked for this many rows ahead: fewer columns a processor fetches
-# in time by itself, and of more it has enough to do with those under way (measured at 16 to 1,000 columns).
-_ASKED_FOR, _ROWS_AHEAD = range(17, 513), 32
+# Rows of so many columns, read where they stand, are asked for ahead: fewer columns a processor fetches in time by
+# itself, and of more it has enough to do with those under way. Where a part of the records has so many numbers at most,
+# the next one is asked for: a third of it while scores are computed, which takes a third of the time, and the rest
+# while sums are. Of a longer one the rows are that are so many ahead (measured at 16 to 1,000 columns).
+_ASKED_FOR, _NUMBERS_AHEAD, _ROWS_AHEAD = range(17, 513), 2**16, 32
 # So many numbers that are the same for all records, and waves, do not stand in the registers of one loop.
 _MANY_COEFFICIENTS = 16
 # The slopes in so many symbols of statistics are kept.
@@ -293,22 +295,33 @@ def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list
     added: list[str] = []
     if p in _ASKED_FOR:
         # A tile is no longer than a block, and in the cache.
-        first.append(f"is_tile = X.shape[0] <= {BLOCK}")
+        whole = at_a_time * p
+        first += [
+            f"is_tile = X.shape[0] <= {BLOCK}",
+            f"asked, ahead = {whole}, {_ROWS_AHEAD}",
+            f"if (stop - start)*{p} <= {_NUMBERS_AHEAD}:",
+            f"    asked, ahead = {whole // 24 * 8}, stop - start",
+        ]
     loops = [(range(at_a_time), [f"for part in range((stop - start)//{at_a_time}):", f"    n = part*{at_a_time}"])]
     if at_a_time > 1:
         loops.append((range(1), [f"for n in range((stop - start)//{at_a_time}*{at_a_time}, stop - start):"]))
     for rows, head in loops:
         head = [*head, "    i = first_row + np.uint64(n)"]
         each = [(k, r, f"{k}_{r}", f"X[i + np.uint64({r}), j]" if r else "X[i, j]") for k in scores for r in rows]
-        ask = [
-            "    if not is_tile:",
-            f"        for line in range(0, {at_a_time * p}, 8):",
-            f"            prefetch(X, (start + n + {_ROWS_AHEAD})*{p} + line)",
-        ]
+        ask, more = (
+            [
+                "    if not is_tile:",
+                f"        for line in range({begin}, {end}, 8):",
+                f"            prefetch(X, (start + n + ahead)*{p} + line)",
+            ]
+            if p in _ASKED_FOR and len(rows) > 1
+            else []
+            for begin, end in ((0, "asked"), ("asked", at_a_time * p))
+        )
         start = ["0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]" for k in scores]
         base += [
             *head,
-            *(ask if p in _ASKED_FOR and len(rows) > 1 else []),
+            *ask,
             *(f"    base{name} = {start[k]}" for k, _, name, _ in each),
             f"    for j in range({p}):",
             *(f"        base{name} += {columns.theta(k, 'j')}*{entry}" for k, _, name, entry in each),
@@ -316,6 +329,7 @@ def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list
         ]
         added += [
             *head,
+            *more,
             *(f"    slope{name} = kept[{k * BLOCK} + n + {r}]" for k, r, name, _ in each),
             f"    for j in range({p}):",
         ]
