@@ -662,17 +662,34 @@ class Records:
             found *= self.weights
         return found
 
-    @functools.cached_property
+    @property
     def tested(self) -> "Records":
         """The records that a fit is tested on."""
-        return self._some(TESTED_RECORDS)
+        return self._kept_some("tested", lambda: self._some(TESTED_RECORDS))
 
-    @functools.cached_property
+    @property
     def looked_at(self) -> "Records":
         """The records whose curvatures are looked at first."""
         near, far = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
         # They are among the tested ones, which are in memory, where the strides say so.
-        return self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
+        return self._kept_some(
+            "looked at", lambda: self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
+        )
+
+    @functools.cached_property
+    def _samples(self) -> "dict[str, Records | None]":
+        return {}
+
+    def _kept_some(self, name: str, take: Callable[[], "Records"]) -> "Records":
+        """Return some records, which are taken once.
+
+        Records that hold themselves would stay until garbage is collected: None stands for all.
+        """
+        if name not in self._samples:
+            found = take()
+            self._samples[name] = None if found is self else found
+        kept = self._samples[name]
+        return self if kept is None else kept
 
     def _some(self, count: int) -> "Records":
         """Return about so many records, in memory."""
