@@ -319,7 +319,7 @@ def all_among(labels: FloatArray, values: Sequence[float]) -> bool:
     """Whether all labels are among some values."""
     # Block by block, so that what is compared stays in a cache.
     flat = labels.ravel()
-    if len(values) == 2 and values[0] == -values[1]:
+    if flat.dtype == np.float64 and len(values) == 2 and values[0] == -values[1]:
         return _are_opposite(flat, values[0])
     return all(_among(flat[begin : begin + _LABELS], values).all() for begin in range(0, len(flat), _LABELS))
 

@@ -413,3 +413,30 @@ def test_pandas_tables_and_columns_come_back_in_their_kind(pandas):
 
 def test_no_table_package_is_imported_by_the_boundary():
     assert not {"pandas", "polars"} & set(vars(_arrays))
+
+
+@pytest.mark.parametrize("value", [1.0, 2.5, 1e-300])
+def test_labels_of_opposite_values_are_told_by_their_bits(value):
+    labels = value * np.where(np.random.default_rng(0).random(200_001) < 0.5, -1.0, 1.0)
+    for some in (labels, labels[::2], labels[:0], labels[::-1], np.full(5, value), labels.reshape(-1, 3)):
+        assert _arrays.all_among(some, (-value, value))
+        assert _arrays.all_among(some, (value, -value))
+    near = (
+        0.0,
+        -0.0,
+        np.nan,
+        np.inf,
+        -np.inf,
+        np.nextafter(value, 0),
+        np.nextafter(value, np.inf),
+        2 * value,
+        value / 2,
+    )
+    for place in (0, 77_777, 200_000):
+        for other in near:
+            changed = labels.copy()
+            changed[place] = other
+            assert not _arrays.all_among(changed, (-value, value))
+    # Bits that one has and another lacks are those of none.
+    assert not _arrays.all_among(np.array([2.0 * value, value / 2]), (-value, value))
+    assert not _arrays.all_among(np.array([1, -2]), (-1.0, 1.0))
