@@ -357,3 +357,14 @@ def test_kernels_of_noise_are_left_to_numba():
     own = source("", "    pass\n")
     assert own.is_direct
     assert dataclasses.replace(own, is_direct=False).key != own.key
+
+
+@pytest.mark.parametrize("terms", [140, 900])
+def test_long_sums_are_written_or_left_to_numba(terms, nothing_compiled):
+    body = f"    out[0] = {' + '.join(f'{n}.0*x[{n % 6}]' for n in range(terms))}\n"
+    kernel = cache.compile_kernel(source("", body))
+    # A stack that ends sooner than the sum would not have it looked at.
+    assert bool(parts(kernel)) == (terms < 150)
+    found = arguments()
+    kernel(*found)
+    np.testing.assert_allclose(found[-1][0], sum(n * found[0][n % 6] for n in range(terms)), rtol=1e-12)

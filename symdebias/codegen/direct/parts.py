@@ -13,6 +13,9 @@ from symdebias.codegen.direct.writer import Function, as_intrinsic, function_of
 # What counts as an operation, and with how few of them a part is left to Numba: a call of it costs as much.
 _OPERATIONS = (ast.BinOp, ast.Compare, ast.Subscript, ast.Call, ast.IfExp, ast.For, ast.While, ast.AugAssign)
 _FEWEST_OPERATIONS = 4
+# A function with an expression of more levels, a sum of as many terms, is left to Numba: what looks at expressions here
+# calls itself a few times for each level, and Python's stack ends.
+_MOST_LEVELS = 150
 
 
 def execute(
@@ -35,7 +38,7 @@ def execute(
         Says what a global is, in the same words in every process.
     """
     for node in ast.parse(text, path).body:
-        if isinstance(node, ast.FunctionDef) and (options := _options(node, kernel)) is not None:
+        if isinstance(node, ast.FunctionDef) and (options := _options(node, kernel)) is not None and not _is_deep(node):
             outliner = _Outliner(node, names, text, identity)
             own = "fastmath" in options and ast.literal_eval(options["fastmath"]) != set(fastmath)
             if node.name != kernel and not own and outliner.is_whole():
@@ -43,6 +46,16 @@ def execute(
                 continue
             node.body = outliner.outlined(node.body)
         exec(compile(ast.Module([node], []), path, "exec"), names)
+
+
+def _is_deep(definition: ast.FunctionDef) -> bool:
+    """Whether something in a function has more levels than can be looked at."""
+    level: list[ast.AST] = [definition]
+    for _ in range(_MOST_LEVELS):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
 
 
 def key_of(value: Any) -> str | None:
