@@ -451,17 +451,16 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         how = {"weighted": weighted, "is_by_columns": turned}
         add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
+        measure = "measure_rows(longest, units, {rows}, first, part)" if measured else ""
         # A plain 0 has a type of its own, for which Numba would compile another function.
         in_tile = f"""first = 0*part
+{measure.format(rows="read_tile")}
 accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="read_weights")}"""
         # What stands in order is read where it stands, if it is not turned.
-        as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
+        as_they_stand = f"""{measure.format(rows="X")}
+accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="weights")}"""
-        measure = ""
-        if measured:
-            assert isinstance(self.program, ScoreProgram)
-            measure, in_tile = tiles.lengths_text(self.program), f"measure(read_tile, part, units, longest)\n{in_tile}"
         dealt, rest, both = in_tile, as_they_stand, ""
         if turned:
             dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
@@ -473,7 +472,7 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
             assemble = f"assemble(point, noise, sums, total, slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
         more += ", units, longest" if measured else ""
         text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
-{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}{measure}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,

@@ -1,7 +1,7 @@
 """Tiles: the records of a part of a batch, copied to where they stay in the cache, in the order in which they come.
 
-Few columns stand one after another in a tile, so that loops over records go along them; many stand as in the data. What
-a pass will deal soon is asked for ahead, so that the processor fetches it while it computes.
+In a tile columns stand one after another where loops over records go along them, and else as in the data. What a pass
+will deal soon is asked for ahead, so that the processor fetches it while it computes.
 """
 
 from typing import Any
@@ -14,10 +14,11 @@ from symdebias.codegen.program import BLOCK, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.workspace import empty
 
-# Up to here columns are written one after another for a single pass: for more, turning rows into columns costs more
-# than loops over rows, eight at a time (measured at 2 to 50 columns). Passes that read a tile many times turn all that
-# are written out.
+# Up to here columns are written one after another for a single pass that does not sum along rows: for more, turning
+# rows into columns costs more than loops over rows. Passes that read a tile many times turn all that are written out.
 _MOST_TURNED = 15
+# The lengths of records with more columns tell little of their scores.
+_MOST_MEASURED = 15
 # How many rows ahead of each run the processor is asked for, and numbers of these at most: none beyond the end of a run
 # (measured at 2 to 200 columns, into a second-level cache).
 _AHEAD, _NUMBERS_AHEAD = 8, 4_096
@@ -30,17 +31,22 @@ def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     # One column is in either order, and Numba takes its array for one in that of rows.
     if program.width == 1 or not (is_read_often or program.width <= _MOST_TURNED):
         return False
-    return not isinstance(program, ScoreProgram) or program.columns.is_unrolled
+    if not isinstance(program, ScoreProgram):
+        return True
+    return program.columns.is_unrolled and (is_read_often or not _has_scores_alone(program))
+
+
+def _has_scores_alone(program: Program) -> bool:
+    """Whether all columns are those of scores, and are summed along rows; others are read in loops over records."""
+    if not isinstance(program, ScoreProgram):
+        return False
+    return program.columns.is_along_rows and program.width == len(program.columns.linear)
 
 
 def measures_lengths(program: Program) -> bool:
-    """Whether a pass of descent can measure records: their tile is turned, and its columns are those of one score."""
-    return (
-        isinstance(program, ScoreProgram)
-        and by_columns(program)
-        and len(program.scores) == 1
-        and program.width == len(program.columns.linear)
-    )
+    """Whether a pass of descent can measure records: their columns are those of one score, and not many."""
+    is_alone = isinstance(program, ScoreProgram) and len(program.scores) == 1 and _has_scores_alone(program)
+    return is_alone and program.width <= _MOST_MEASURED
 
 
 # What a kernel that fills tiles takes for them.
@@ -77,26 +83,6 @@ def functions_text(program: Program) -> str:
     return vectors.text(program.width, BLOCK)
 
 
-def lengths_text(program: ScoreProgram) -> str:
-    """Return a function that keeps the largest squared lengths of the records of a turned tile, place by place.
-
-    A place for each, and no maximum over all of them: so the loop goes along the tile. NaN is longer than nothing.
-    """
-    columns = range(len(program.columns.linear))
-    square = " + ".join(f"tile[i, {j}]*tile[i, {j}]*unit{j}" for j in columns)
-    units = "\n".join(f"    unit{j} = units[{j}]" for j in columns)
-    return f"""
-@helper(fastmath={{"contract", "reassoc"}})
-def measure(tile, part, units, longest):
-{units}
-    for n in range(part):
-        i = np.uint64(n)
-        square = {square}
-        longest[i] = square if square > longest[i] else longest[i]
-
-"""
-
-
 def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """Return lines that deal the next ``part`` records of the order into the tile, behind the ``filled`` ones.
 
@@ -105,17 +91,22 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """
     p, ahead = program.width, max(1, min(_AHEAD, _NUMBERS_AHEAD // program.width))
     asked = ("y", "weights") if weighted else ("y",)
+    # As many lines for each run: those that begin in the rows, and that in which a run begins. Rounds are not longer
+    # than a line of targets, wherever their array begins in one: that of the last is asked for.
     ask = f"""coming = order[np.uint64(follower + n)]*run_length + later + shift
 coming -= records if coming >= records else 0
-# Lines that begin in the rows, and that in which a run begins.
-for line in range((coming*{p} + behind) & -8, (coming + rounds)*{p}, 8):
-    prefetch(X, line)
-if later == 0 or coming & 7 < rounds:
+line = (coming*{p} + behind) & -8
+for k in range((rounds*{p} + 14 - behind)//8):
+    prefetch(X, line + 8*k)
+{chr(10).join(f"prefetch({vector}, coming + rounds - 1)" for vector in asked)}
+if later == 0:
 {indented(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
+    place = "place + i*count + n"
+    copy = _copy_turned(p, weighted, place) if is_by_columns else _copied(place, "row", "1", weighted)
     single = f"""row = order[np.uint64(first_run + run + n)]*run_length + card + shift
 for i in range(rounds):
     row -= records if row >= records else 0
-{indented(_copy(p, weighted, is_by_columns, "place + i*count + n"), 4)}
+{indented(copy, 4)}
     row += 1"""
     taken = f"""for n in range(width):
 {indented(single, 4)}
@@ -167,11 +158,8 @@ while place < last:
 def rows_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """Return lines that copy ``part`` records from row ``first`` on into the tile, behind the ``filled`` ones."""
     p = program.width
-    copy = _copy(p, weighted, is_by_columns, "filled + n")
     if not is_by_columns:
-        return f"""for n in range(part):
-    row = first + n
-{indented(copy, 4)}"""
+        return _copied("filled", "first", "part", weighted)
     return f"""turned = part//8*8
 for n in range(0, turned, 8):
     row = first + n
@@ -183,7 +171,14 @@ for n in range(0, turned, 8):
         prefetch(X, (row + {_ROWS_AHEAD_IN_ORDER})*{p} + 8*line)
 for n in range(turned, part):
     row = first + n
-{indented(copy, 4)}"""
+{indented(_copy_turned(p, weighted, "filled + n"), 4)}"""
+
+
+def _copied(to: str, row: str, count: str, weighted: bool) -> str:
+    """Return lines that copy rows that follow on one another to the tile."""
+    weight = f"\ncopy_numbers(tile_weights, {to}, weights, {row}, {count})" if weighted else ""
+    return f"""copy_rows(tile, {to}, X, {row}, {count})
+copy_numbers(tile_targets, {to}, y, {row}, {count}){weight}"""
 
 
 def _turn(weighted: bool) -> str:
@@ -192,12 +187,11 @@ def _turn(weighted: bool) -> str:
     return f"turn_rows(tile, to, X, eight_rows)\nturn_numbers(tile_targets, to, y, eight_rows){weight}"
 
 
-def _copy(columns: int, weighted: bool, is_by_columns: bool, place: str) -> str:
-    """Return lines that copy a row to a place of the tile."""
-    entry = "tile[j, to]" if is_by_columns else "tile[to, j]"
+def _copy_turned(columns: int, weighted: bool, place: str) -> str:
+    """Return lines that turn a row to a place of the tile."""
     weight = "\ntile_weights[to] = weights[taken]" if weighted else ""
     # Without a sign an index need not be looked at: it might count from the end.
     return f"""to, taken = np.uint64({place}), np.uint64(row)
 for j in range({columns}):
-    {entry} = X[taken, j]
+    tile[j, to] = X[taken, j]
 tile_targets[to] = y[taken]{weight}"""

@@ -1,8 +1,8 @@
-"""What loops cannot say: to ask for memory ahead, and to turn eight rows into columns.
+"""What loops cannot say: to ask for memory ahead, to copy rows, and to turn eight rows into columns.
 
 The text of these functions is copied into the modules of kernels, as that of `elementary`; there ``prefetch``,
-``turn_rows`` and ``turn_numbers`` are made of them (`text`), or ``turn_8`` to ``turn_1`` (`fill_text`). What is made
-has a plain twin, for kernels that are not compiled.
+``copy_rows``, ``copy_numbers``, ``turn_rows`` and ``turn_numbers`` are made of them (`text`), or ``turn_8`` to
+``turn_1`` (`fill_text`). What is made has a plain twin, for kernels that are not compiled.
 """
 
 import inspect
@@ -40,6 +40,42 @@ def prefetching(typing: Any, array: Any, place: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, place), asked
+
+
+def copying(columns: int) -> Callable[..., Any]:
+    """Return what copies rows of an array that follow on one another to rows of another one, of as many columns.
+
+    It takes the array that is written to, the first row there, the other array, the first row there, and how many rows.
+    """
+
+    def copy(typing: Any, into: Any, to: Any, array: Any, row: Any, count: Any) -> Any:
+        def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            target, source = (
+                context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2)
+            )
+            index = arguments[4].type
+            end, begin, numbers = (builder.mul(arguments[at], index(columns)) for at in (1, 3, 4))
+
+            def some(width: int, first: Any) -> None:
+                kind = ir.VectorType(ir.DoubleType(), width).as_pointer()
+                taken, place = (
+                    builder.bitcast(builder.gep(data, [builder.add(start, first)]), kind)
+                    for data, start in ((source, begin), (target, end))
+                )
+                builder.store(builder.load(taken, align=8), place, align=8)
+
+            with cgutils.for_range(builder, builder.udiv(numbers, index(8))) as loop:
+                some(8, builder.mul(loop.index, index(8)))
+            for width in (4, 2, 1):
+                if columns % (2 * width):
+                    left = builder.and_(numbers, index(2 * width - 1))
+                    with builder.if_then(builder.icmp_unsigned(">=", left, index(width))):
+                        some(width, builder.sub(numbers, left))
+            return context.get_dummy_value()
+
+        return types.void(into, to, array, row, count), written
+
+    return copy
 
 
 def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
@@ -143,6 +179,15 @@ def turning_some(width: int, apart: int) -> Callable[..., Any]:
     return turn
 
 
+def plainly_copying(columns: int) -> Callable[..., Any]:
+    """Return the twin of what `copying` comes to."""
+
+    def copy(into: Any, to: Any, array: Any, row: Any, count: Any) -> None:
+        into[to : to + count] = array[row : row + count]
+
+    return copy
+
+
 def plainly_turning(columns: int, apart: int) -> Callable[..., Any]:
     """Return the twin of what `turning` comes to."""
 
@@ -166,14 +211,16 @@ def plainly_turning_some(width: int, apart: int) -> Callable[..., Any]:
 
 
 def text(columns: int, apart: int) -> str:
-    """Return the definitions of ``prefetch``, ``turn_rows`` of so many columns, and ``turn_numbers`` of one."""
-    return f"""{_copied(prefetching, turned, turning, plainly_turning)}
+    """Return the definitions of what is made for so many columns, and of ``prefetch``."""
+    return f"""{copied(prefetching, copying, turned, turning, plainly_copying, plainly_turning)}
 
 if config.DISABLE_JIT:
     prefetch = lambda array, place: None
+    copy_rows, copy_numbers = plainly_copying({columns}), plainly_copying(1)
     turn_rows, turn_numbers = plainly_turning({columns}, {apart}), plainly_turning(1, {apart})
 else:
     prefetch = intrinsic(prefetching)
+    copy_rows, copy_numbers = intrinsic(copying({columns})), intrinsic(copying(1))
     turn_rows, turn_numbers = intrinsic(turning({columns}, {apart})), intrinsic(turning(1, {apart}))
 """
 
@@ -187,7 +234,7 @@ def fill_text(apart: int, columns: int | None = None) -> str:
         if columns is None or width in _parts(columns)
     )
     ask = "prefetch = (lambda array, place: None) if config.DISABLE_JIT else intrinsic(prefetching)"
-    return f"{_copied(prefetching, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
+    return f"{copied(prefetching, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
 
 
 def fill_lines(apart: int, columns: int | None = None) -> list[str]:
@@ -231,7 +278,7 @@ def _parts(columns: int) -> list[int]:
     return [width for width in _WIDTHS if (columns >= 8 if width == 8 else columns & width)]
 
 
-def _copied(*functions: Callable[..., Any]) -> str:
+def copied(*functions: Callable[..., Any]) -> str:
     """Return the text of functions, with what they import."""
-    copied = "\n\n".join(inspect.getsource(one).rstrip() for one in functions)
-    return f"\nfrom collections.abc import Callable\nfrom typing import Any\n{IMPORTS}\n\n{copied}\n"
+    definitions = "\n\n".join(inspect.getsource(one).rstrip() for one in functions)
+    return f"\nfrom collections.abc import Callable, Sequence\nfrom typing import Any\n{IMPORTS}\n\n{definitions}\n"

@@ -11,6 +11,8 @@ from symdebias._arrays import FloatArray
 # Up to here the loop over columns is written out and fused into the loop over records; beyond, the registers
 # run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
 _MOST_UNROLLED = 32
+# Up to here the sums of a row stand in registers (measured at 2 to 64 columns).
+_MOST_ALONG_ROWS = 40
 # Numbers of gradients that are filled in at a time.
 _NUMBERS = 2**14
 
@@ -38,6 +40,11 @@ class ScoreColumns:
     def is_unrolled(self) -> bool:
         """Whether loops over columns are written out."""
         return len(self.scores) * len(self.linear) <= _MOST_UNROLLED
+
+    @property
+    def is_along_rows(self) -> bool:
+        """Whether a loop over rows takes several columns at a time, with all sums of theirs in registers."""
+        return 1 < len(self.linear) <= _MOST_ALONG_ROWS
 
     def place(self, column: str) -> str:
         """Return the place of the parameter of a linear column, as text for a loop over columns."""

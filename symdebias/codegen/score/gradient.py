@@ -3,15 +3,16 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from symdebias.codegen import along_rows
 from symdebias.codegen.printer import FEWEST_APART, Statements
 from symdebias.codegen.program import BLOCK, Piece, spared
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
 
-# Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
-# a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
-_MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
+# Rows whose sums do not stand in registers are taken several at a time, as many as there are scores for, and loops over
+# their columns are vectorised.
+_ROWS_AT_A_TIME = 8
 # Rows of so many columns, read where they stand, are asked for ahead: fewer columns a processor fetches in time by
 # itself, and of more it has enough to do with those under way. Where a part of the records has so many numbers at most,
 # the next one is asked for: a third of it while scores are computed, which takes a third of the time, and the rest
@@ -82,7 +83,10 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
     place = _place_of_sums(loop, statements)
     lines = _in_loops(loop, before, each, after, place, by_columns=by_columns)
-    return Piece(spared(lines), statements.functions | loop.called, loop.functions)
+    functions = loop.functions
+    if columns.is_along_rows and not by_columns:
+        functions += along_rows.text(len(columns.linear), loop.width)
+    return Piece(spared(lines), statements.functions | loop.called, functions)
 
 
 def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
@@ -232,13 +236,12 @@ def _in_loops(
     """
     columns = loop.columns
     scores = range(len(columns.scores))
-    p, _, m = columns.sizes
-    unrolled = columns.is_unrolled if by_columns else p * m <= _MOST_UNROLLED_OF_ROWS
+    p, _, _ = columns.sizes
     held = [f"kept[{k * BLOCK} + n]" for k in scores]
     # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask if
     # what they write lies as far behind an array as that is long.
     every = ["for n in range(stop - start):", "    i = first_row + np.uint64(n)"]
-    if unrolled:
+    if by_columns or p <= 1:
         first, inside, last = _sums_unrolled(columns)
         base = [
             *every,
@@ -250,6 +253,8 @@ def _in_loops(
             *(f"    slope{k} = {place}" for k, place in enumerate(held)),
             *("    " + line for line in inside),
         ]
+    elif columns.is_along_rows:
+        first, base, sums, last = _along_rows(columns, place_of_sums)
     else:
         first, base, sums, last = _by_rows(columns, place_of_sums)
     start = [*every, *(f"    base{k} = {place}" for k, place in enumerate(held))]
@@ -277,6 +282,21 @@ def _sums_unrolled(columns: ScoreColumns) -> tuple[list[str], list[str], list[st
         [f"g{k}_{j} += slope{k}*X[i, {j}]" for k, j in both],
         [f"sums[{k * q + columns.linear[j]}] += g{k}_{j}" for k, j in both],
     )
+
+
+def _along_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Return what `_by_rows` does, several columns of a row at a time. Parameters stand where their sums do later."""
+    p, q, m = columns.sizes
+    places = [place_of_sums + k * p for k in range(m)]
+    first = [f"for j in range({p}):", *(f"    kept[{at} + j] = {columns.theta(k, 'j')}" for k, at in enumerate(places))]
+    last = [f"for j in range({p}):"]
+    last += [f"    sums[{k * q} + {columns.place('j')}] += kept[{at} + j]" for k, at in enumerate(places)]
+    base, sums = [], []
+    for k, at in enumerate(places):
+        begin = "0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]"
+        base.append(f"score_rows(kept, {k * BLOCK}, {at}, X, start, stop - start, {begin})")
+        sums.append(f"sum_rows(kept, {k * BLOCK}, {at}, X, start, stop - start)")
+    return first, base, sums, last
 
 
 def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list[str], list[str], list[str]]:
