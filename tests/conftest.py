@@ -1,4 +1,4 @@
-"""Settings of the whole test session: a cache folder, no machine-dependent Hypothesis, a tenth of the longest tests.
+"""Settings of the whole test session: a cache folder, no machine-dependent Hypothesis, a part of the longest tests.
 
 What a test needs and this machine does not have, a browser, a package in no extra of the tests, a folder of real data,
 leaves it out: nothing is skipped, and the head of the report names what was not there.
@@ -25,7 +25,7 @@ from symdebias.mechanisms import sampling
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
 
-TENTH = turns.chosen()
+PART = turns.chosen()
 
 DATA = "SYMDEBIAS_DATA"
 # What a test may need that not every machine has, and whether it is here.
@@ -98,7 +98,7 @@ def data_folder():
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--files-in-turn", type=int, default=1, metavar="N", help="only one in N files of tests: those of this tenth"
+        "--files-in-turn", type=int, default=1, metavar="N", help="only one in N files of tests: those of this part"
     )
 
 
@@ -108,7 +108,7 @@ def pytest_ignore_collect(collection_path, config):
         return True
     share = config.getoption("--files-in-turn")
     if share > 1 and collection_path.name.startswith("test_"):
-        return not turns.is_files_turn(str(collection_path.relative_to(config.rootpath)), TENTH, share) or None
+        return not turns.is_files_turn(str(collection_path.relative_to(config.rootpath)), PART, share) or None
     return None
 
 
@@ -120,7 +120,7 @@ def pytest_make_parametrize_id(val, argname):
 def pytest_report_header():
     absent = ", ".join(name for name, is_here in HERE.items() if not is_here)
     return [
-        f"exhaustive tests: part {TENTH} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)",
+        f"exhaustive tests: part {PART} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)",
         f"left out: tests of what is not here: {absent}" if absent else "all is here that a test may need",
     ]
 
@@ -129,7 +129,7 @@ def pytest_report_header():
 def pytest_collection_modifyitems(config, items):
     """Mark the exhaustive tests whose turn it is, before `-m` selects by marks; leave out what no program here runs."""
     for item in items:
-        if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == TENTH:
+        if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == PART:
             item.add_marker("turn")
     left_out = [item for item in items if lacks(item)]
     if left_out:

@@ -81,6 +81,7 @@ def test_the_readme_takes_a_csv_from_nothing_to_a_fit(data_folder, tmp_path, mon
     assert "hours-per-week" in capsys.readouterr().out.partition("those of the original columns")[2]
 
 
+@pytest.mark.exhaustive
 def test_the_example_of_a_grid_search(data_folder):
     """The corrected score chooses as clean records do, within one standard error; the naive one shrinks theta."""
     lines = runpy.run_path(str(ROOT / "examples" / "grid_search.py"))["report"](seed=15).splitlines()

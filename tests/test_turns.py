@@ -8,7 +8,7 @@ import turns
 from turns import PARTS, VARIABLE, chosen, is_files_turn, part_of, part_of_commit
 
 
-def test_each_test_belongs_to_one_tenth_and_no_tenth_is_empty():
+def test_each_test_belongs_to_one_part_and_no_part_is_empty():
     parts = [part_of(f"tests/test_crossed.py::test_exact[{number}]") for number in range(200)]
     assert set(parts) == set(range(PARTS))
     assert parts == [part_of(f"tests/test_crossed.py::test_exact[{number}]") for number in range(200)]
@@ -17,8 +17,8 @@ def test_each_test_belongs_to_one_tenth_and_no_tenth_is_empty():
 @pytest.mark.parametrize("share", [2, 3])
 def test_each_file_has_its_turn(share):
     files = [f"tests/test_{number}.py" for number in range(50)]
-    turn = {file: {tenth % share for tenth in range(PARTS) if is_files_turn(file, tenth, share)} for file in files}
-    assert all(len(tenths) == 1 for tenths in turn.values())
+    turn = {file: {part % share for part in range(PARTS) if is_files_turn(file, part, share)} for file in files}
+    assert all(len(parts) == 1 for parts in turn.values())
     assert len(set().union(*turn.values())) == share
 
 
@@ -30,7 +30,7 @@ def test_commits_take_turns(tmp_path):
     # A fixed date: these commits have the same hashes wherever they are made.
     date = {"GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z"}
     seen = set()
-    for number in range(30):
+    for number in range(80):
         command = [*git, "commit", "-q", "--allow-empty", "-m", str(number)]
         subprocess.run(command, check=True, env={**os.environ, **date})
         seen.add(part_of_commit(tmp_path))
@@ -47,14 +47,14 @@ def test_a_setting_goes_before_the_commit(monkeypatch):
     assert os.environ[VARIABLE] == "4"
 
 
-@pytest.mark.parametrize("setting", ["", "10", "-1", "all"])
-def test_what_is_no_tenth_is_refused(monkeypatch, setting):
+@pytest.mark.parametrize("setting", ["", "20", "-1", "all"])
+def test_what_is_no_part_is_refused(monkeypatch, setting):
     monkeypatch.setenv(VARIABLE, setting)
-    with pytest.raises(ValueError, match="is no tenth"):
+    with pytest.raises(ValueError, match="is no part"):
         chosen()
 
 
-def test_the_run_of_this_test_has_its_tenth(request):
+def test_the_run_of_this_test_has_its_part(request):
     """Its exhaustive tests are marked, no other is, and where turns were asked for, no other is selected."""
     exhaustive = [item for item in request.session.items if item.get_closest_marker("exhaustive")]
     for item in exhaustive:

@@ -1,26 +1,26 @@
-"""Whose turn it is: a tenth of the exhaustive tests, or some of the files, by the commit, so that all run in turn."""
+"""Whose turn it is: a part of the exhaustive tests, or some of the files, by the commit, so that all run in turn."""
 
 import os
 import subprocess
 import zlib
 from pathlib import Path
 
-PARTS = 10
-VARIABLE = "SYMDEBIAS_TENTH"
+PARTS = 20
+VARIABLE = "SYMDEBIAS_PART"
 
 
 def part_of(test):
-    """The tenth, from 0 to 9, that a test belongs to by its id."""
+    """The part, from 0 to PARTS - 1, that a test belongs to by its id."""
     return zlib.crc32(test.encode()) % PARTS
 
 
-def is_files_turn(file, tenth, share):
+def is_files_turn(file, part, share):
     """Whether a file of tests, by its path below the root, is among the one in `share` whose turn it is."""
-    return zlib.crc32(file.encode()) % share == tenth % share
+    return zlib.crc32(file.encode()) % share == part % share
 
 
 def part_of_commit(root):
-    """The tenth whose turn it is: by the commit that is checked out, and 0 where there is none."""
+    """The part whose turn it is: by the commit that is checked out, and 0 where there is none."""
     command = ["git", "-C", str(root), "rev-parse", "--verify", "HEAD"]
     try:
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -30,8 +30,8 @@ def part_of_commit(root):
 
 
 def chosen():
-    """The tenth of this run. The first process asks the commit and hands the answer on to its workers."""
+    """The part of this run. The first process asks the commit and hands the answer on to its workers."""
     setting = os.environ.setdefault(VARIABLE, str(part_of_commit(Path(__file__).parent)))
     if setting not in map(str, range(PARTS)):
-        raise ValueError(f"{VARIABLE}={setting!r} is no tenth. Give a digit from 0 to 9, or unset it.")
+        raise ValueError(f"{VARIABLE}={setting!r} is no part. Give a number from 0 to {PARTS - 1}, or unset it.")
     return int(setting)

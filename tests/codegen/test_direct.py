@@ -359,7 +359,7 @@ def test_kernels_of_noise_are_left_to_numba():
     assert dataclasses.replace(own, is_direct=False).key != own.key
 
 
-@pytest.mark.parametrize("terms", [140, 900])
+@pytest.mark.parametrize("terms", [140, pytest.param(900, marks=pytest.mark.exhaustive)])
 def test_long_sums_are_written_or_left_to_numba(terms, nothing_compiled):
     body = f"    out[0] = {' + '.join(f'{n}.0*x[{n % 6}]' for n in range(terms))}\n"
     kernel = cache.compile_kernel(source("", body))

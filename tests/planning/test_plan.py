@@ -55,6 +55,7 @@ def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_free_form_loss_in_its_own_units_is_planned_column_by_column():
     x1, x2, a, b, y = sp.symbols("x1 x2 a b y", real=True)
     loss = sd.Loss.of_features((y - a * x1**2 - b * x2) ** 2 / 2, features=[x1, x2], parameters=[a, b], target=y)

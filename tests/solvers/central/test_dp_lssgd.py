@@ -309,6 +309,7 @@ def test_sums_beyond_the_whole_numbers_of_float64_are_refused():
         module._Noise.calibrated(1.0, 1e-5, "replace-one", "rdp", 2**31, 2**30, 1, None, 1.0, 4)
 
 
+@pytest.mark.exhaustive
 def test_smoothing_leaves_the_share_beta_of_the_noise():
     """400 steps of 18 coordinates: a share wrong by 20% would be seen at a level of 1e-7."""
     X, y = np.zeros((40, 2)), np.zeros(40)
