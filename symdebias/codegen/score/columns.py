@@ -12,7 +12,7 @@ from symdebias._arrays import FloatArray
 # run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
 _MOST_UNROLLED = 32
 # Up to here the sums of a row stand in registers (measured at 2 to 64 columns).
-_MOST_ALONG_ROWS = 40
+_MOST_ALONG_ROWS = 48
 # Numbers of gradients that are filled in at a time.
 _NUMBERS = 2**14
 

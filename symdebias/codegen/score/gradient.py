@@ -13,11 +13,11 @@ from symdebias.codegen.score.statistic import Collected
 # Rows whose sums do not stand in registers are taken several at a time, as many as there are scores for, and loops over
 # their columns are vectorised.
 _ROWS_AT_A_TIME = 8
-# Rows of so many columns, read where they stand, are asked for ahead: fewer columns a processor fetches in time by
-# itself, and of more it has enough to do with those under way. Where a part of the records has so many numbers at most,
-# the next one is asked for: a third of it while scores are computed, which takes a third of the time, and the rest
-# while sums are. Of a longer one the rows are that are so many ahead (measured at 16 to 1,000 columns).
-_ASKED_FOR, _NUMBERS_AHEAD, _ROWS_AHEAD = range(17, 513), 2**16, 32
+# Those of up to so many columns, read where they stand, are asked for ahead: of more a processor has enough to do with
+# those under way. Where a part of the records has so many numbers at most, the next one is asked for: a third of it
+# while scores are computed, which takes a third of the time, and the rest while sums are. Of a longer one the rows are
+# that are so many ahead (measured at 16 to 1,000 columns).
+_MOST_ASKED_FOR, _NUMBERS_AHEAD, _ROWS_AHEAD = 512, 2**16, 32
 # So many numbers that are the same for all records, and waves, do not stand in the registers of one loop.
 _MANY_COEFFICIENTS = 16
 # The slopes in so many symbols of statistics are kept.
@@ -313,7 +313,7 @@ def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list
     last += [f"    sums[{k * q} + {columns.place('j')}] += {place}" for k, place in enumerate(sums)]
     base: list[str] = []
     added: list[str] = []
-    if p in _ASKED_FOR:
+    if p <= _MOST_ASKED_FOR:
         # A tile is no longer than a block, and in the cache.
         whole = at_a_time * p
         first += [
@@ -334,7 +334,7 @@ def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list
                 f"        for line in range({begin}, {end}, 8):",
                 f"            prefetch(X, (start + n + ahead)*{p} + line)",
             ]
-            if p in _ASKED_FOR and len(rows) > 1
+            if p <= _MOST_ASKED_FOR and len(rows) > 1
             else []
             for begin, end in ((0, "asked"), ("asked", at_a_time * p))
         )
