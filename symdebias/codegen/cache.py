@@ -38,6 +38,7 @@ import llvmlite.binding
 import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
 
 from symdebias._garbage import uncollected
 from symdebias._progress import is_looked_at
@@ -542,7 +543,7 @@ _helpers: dict[str, Dispatcher] = {}
 _hashes: dict[Dispatcher, str] = {}
 
 
-def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]) -> Dispatcher:
+def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...], text: str) -> Dispatcher:
     """Return the one compiled function of this process for a helper: kernels of one loss have most of theirs in common.
 
     Each has a module of its own, named for all that it is made of. So what Numba keeps of it in the entry of a kernel
@@ -559,7 +560,9 @@ def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]
         *(f"{name} {sorted(value) if isinstance(value, set) else value}" for name, value in options.items()),
     ]
     for name, value in used.items():
-        parts += [name, *_identity(value)]
+        # What an intrinsic function that is not written directly does, only the whole module says.
+        is_foreign = isinstance(value, _Intrinsic) and direct.key_of(value) is None
+        parts += [name, *([text] if is_foreign else _identity(value))]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     if key not in _helpers:
         module = types.ModuleType(f"symdebias_helper_{key}")
@@ -604,7 +607,7 @@ def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[
             direct.execute(_module_text(source), path, names, kernel, source.fastmath, _identity)
     for helper, value in list(vars(module).items()):
         if isinstance(value, Dispatcher):
-            vars(module)[helper] = _shared(value, vars(module), source.fastmath)
+            vars(module)[helper] = _shared(value, vars(module), source.fastmath, _module_text(source))
     function: Callable[..., Any] = getattr(module, _function_name(source))
     return function
 

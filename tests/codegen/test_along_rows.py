@@ -1,10 +1,22 @@
 """Sums along rows against NumPy, compiled and as plain twins."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+import sympy as sp
+from instances import U, Y
 from numba import njit
 
-from symdebias.codegen import along_rows, vectors
+from symdebias.codegen import along_rows, cache, vectors
+from symdebias.codegen.cache import plain_kernel
+from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.constants import Constants, Tails
+from symdebias.codegen.score.normal import NormalNoise
+from symdebias.codegen.score.program import ScoreProgram
+
+S, T, C = sp.symbols("s t c", positive=True)
 
 COLUMNS = [(2, 2), (3, 3), (4, 4), (5, 7), (7, 7), (10, 10), (16, 16), (23, 25), (33, 33), (40, 40)]
 
@@ -87,3 +99,32 @@ def test_a_row_has_the_same_sum_wherever_it_stands():
     for row in range(16):
         score(single, row, 16, array, row, 1, 0.1)
     np.testing.assert_array_equal(whole, single)
+
+
+@pytest.mark.parametrize("columns", [6, 60])
+def test_helpers_that_are_left_to_numba_call_them(columns, monkeypatch, tmp_path):
+    """Those of a loss that cannot be written directly; also by columns of which single rows are asked for ahead.
+
+    The kernel is read from disk by another process, or by this one as if it were another.
+    """
+    monkeypatch.setenv("SYMDEBIAS_CACHE", str(tmp_path))
+    shape = ScoreColumns((U,), tuple(range(columns)), columns + 1, columns)
+    statistics = NormalNoise((S,)), Tails(), Constants("target", (T, C))
+    kernels = Kernels(ScoreProgram(C * sp.exp(-U * Y - S / 2) + U**2 / 2, Y, shape, statistics))
+    source = kernels.source("mean_gradient")
+    left = dataclasses.replace(source, is_direct=False)
+    rng, n = np.random.default_rng(columns), 301
+    X, y, theta = rng.normal(size=(n, columns)), rng.choice([-1.0, 1.0], n), 0.1 * rng.normal(size=columns + 1)
+    noise = np.full(kernels.program.layout.length, 0.05)
+
+    def gradient(kernel):
+        out = np.empty((1, columns + 1))
+        work = *kernels._sums(), *kernels._tile(weighted=False)
+        kernel(theta, X, y, np.empty(0), float(n), noise, n, *work, out, np.empty((0, 0)))
+        return out
+
+    wanted = gradient(plain_kernel(source))
+    for _ in range(2):
+        for name in ("_compiled", "_helpers", "_hashes"):
+            monkeypatch.setattr(cache, name, {})
+        np.testing.assert_allclose(gradient(cache.compile_kernel(left)), wanted, rtol=1e-12, atol=1e-14)
