@@ -129,6 +129,8 @@ def pytest_report_header():
 def pytest_collection_modifyitems(config, items):
     """Mark the exhaustive tests whose turn it is, before `-m` selects by marks; leave out what no program here runs."""
     for item in items:
+        if item.get_closest_marker("in_turn") and not turns.is_cases_turn(item.nodeid, PART):
+            item.add_marker("exhaustive")
         if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == PART:
             item.add_marker("turn")
     left_out = [item for item in items if lacks(item)]

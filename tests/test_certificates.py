@@ -178,6 +178,7 @@ def test_a_certificate_of_a_high_power_stops_at_what_rounding_leaves(monkeypatch
     assert 0 < certificate.loss_bias < 1e-12 * certificate.loss_scale
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "mechanism",
     [sd.GaussianMechanism.from_scale(0.5), sd.DiscreteLaplaceMechanism.from_scale(0.3, step=0.5)],
@@ -194,6 +195,7 @@ def test_what_rounding_leaves_of_a_high_power_is_called_rounding(mechanism):
     assert "which quadrature does not settle" in str(off)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "release", "method"),
     [(sd.losses.poisson(), sd.Release(sd.LaplaceMechanism(epsilon=30.0, radius=300.0)), "none"),

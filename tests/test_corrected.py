@@ -72,6 +72,7 @@ def finite_difference(f, theta, step=1e-5):
     return np.stack(columns, axis=-1)
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     ("name", "columns", "options"),

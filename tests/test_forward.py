@@ -106,6 +106,7 @@ def test_an_uncorrected_or_truncated_loss_knows_its_bias():
 # ---- variance --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "loss",
     [

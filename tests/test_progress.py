@@ -40,6 +40,7 @@ def long_work(noised):
     }
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore::symdebias.exceptions.VarianceWarning")
 @pytest.mark.parametrize(
     ("unit", "counted"),

@@ -22,6 +22,13 @@ def test_each_file_has_its_turn(share):
     assert len(set().union(*turn.values())) == share
 
 
+def test_a_share_of_the_cases_runs_each_time_and_all_in_turn():
+    cases = [f"tests/test_forward.py::test_variances[{number}]" for number in range(60)]
+    runs = [{case for case in cases if turns.is_cases_turn(case, part)} for part in range(PARTS)]
+    assert all(len(cases) / (2 * turns.SHARE) < len(run) < 2 * len(cases) / turns.SHARE for run in runs)
+    assert set().union(*runs) == set(cases)
+
+
 def test_commits_take_turns(tmp_path):
     assert part_of_commit(tmp_path) == 0
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]

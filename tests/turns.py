@@ -6,12 +6,19 @@ import zlib
 from pathlib import Path
 
 PARTS = 20
+# One in so many cases of a long table runs each time.
+SHARE = 3
 VARIABLE = "SYMDEBIAS_PART"
 
 
 def part_of(test):
     """The part, from 0 to PARTS - 1, that a test belongs to by its id."""
     return zlib.crc32(test.encode()) % PARTS
+
+
+def is_cases_turn(test, part):
+    """Whether a case of a table of which a share runs each time is of it."""
+    return part_of(test) % SHARE == part % SHARE
 
 
 def is_files_turn(file, part, share):

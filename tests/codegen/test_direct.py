@@ -267,6 +267,7 @@ def test_what_is_written_does_what_the_text_says(name, nothing_compiled):
         assert len(parts(kernel)) == 1
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", EVERY)
 def test_numba_makes_the_same_of_it(name, nothing_compiled):
     own, left = source(*EVERY[name]), source(*EVERY[name], number=1, is_direct=False)

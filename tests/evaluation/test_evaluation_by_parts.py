@@ -70,6 +70,7 @@ def same(found, expected, tolerance=1e-9):
     )  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("label_model", ["any", "logistic"])
 @pytest.mark.parametrize("name", RELEASES)
 def test_metrics_by_blocks_are_those_in_memory(name, label_model, monkeypatch):

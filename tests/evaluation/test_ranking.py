@@ -138,6 +138,7 @@ def test_the_area_has_the_error_that_it_states(shape):
     assert covered >= 0.85
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["roc_auc", "f1", "accuracy", "brier"])
 def test_a_cap_with_labels_apart_tells_all_metrics(metric):
     """40 draws of 3,000 records: a bias of .02 beyond the stated one and standard errors 40% off are seen; the naive

@@ -57,6 +57,7 @@ def test_published_comparisons():
     assert best < rounded / 52 < laplace
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("prior", [UNIFORM, skewed(52)], ids=["uniform", "skewed"])
 def test_promises_hold_from_little_budget_to_much(epsilon, prior):

@@ -79,6 +79,7 @@ def test_values_and_slopes_to_the_last_digits(name):
             np.testing.assert_allclose(values, wanted, rtol=1e-10, atol=1e-14, err_msg=f"{one} at y = {target}")
 
 
+@pytest.mark.in_turn
 @every
 def test_losses_are_corrected_or_say_why_not(name):
     loss = LOSSES[name]

@@ -481,6 +481,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     "columns",

@@ -93,6 +93,7 @@ def test_where_few_records_decide_a_variance_intervals_are_by_t(weighted):
     assert fit.wald_test([1.0, 1.0]).of_covariance == freedom.min()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.softmax(3)], ids=["one score", "three scores"])
 def test_what_records_do_to_parameters_are_their_gradients_times_a_matrix(loss, is_weighted):
@@ -322,6 +323,7 @@ def test_the_covariance_over_clusters_is_one_newton_step_without_each():
     np.testing.assert_allclose(half, quantile * np.sqrt(np.diag(steps.T @ steps) * 11 / 12), rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_intervals_of_twelve_unequal_clusters_cover():
     """200 draws of three parameters know a coverage to 1.1 points.
 

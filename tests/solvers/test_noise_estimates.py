@@ -166,6 +166,7 @@ def test_a_fit_is_kept_with_its_estimate(tmp_path):
     np.testing.assert_array_equal(again.covariance, found.covariance)
 
 
+@pytest.mark.exhaustive
 def test_intervals_cover_where_200_of_2000_records_were_measured_twice():
     """80 draws know a coverage near 95% to 2.4 points; without the estimate's error it is 65 and 78%."""
     known, stated, share, refused = runpy.run_path(str(BENCHMARK))["coverage"](

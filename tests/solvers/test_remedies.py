@@ -164,6 +164,7 @@ def test_another_budget_makes_a_mechanism_of_it(name):
     assert other.bound == mechanism.bound
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("further", "told"),
     [

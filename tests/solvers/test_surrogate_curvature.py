@@ -21,6 +21,7 @@ def parted(loss, slope, seed, *, unit=1.0, count=100_000):
     return sd.debias(getattr(sd.losses, loss)(), release), noised.X, noised.y
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "slope", "seed", "unit"),
     [
@@ -123,6 +124,7 @@ def beside_heavy_tails(slope, seed):
     return sd.debias(sd.losses.logistic(), release), noised.X, noised.y
 
 
+@pytest.mark.exhaustive
 def test_a_minimum_that_the_noise_has_made_is_refused():
     """It lies far out, where the loss is level: neither the surrogate's waves nor the loss have curvature there."""
     corrected, X, y = beside_heavy_tails(-12.0, 24)

@@ -194,6 +194,7 @@ def test_a_surrogate_that_is_not_close_enough_at_the_noise_is_refused():
             sd.m_estimate(corrected, noised.X, noised.y)
 
 
+@pytest.mark.exhaustive
 def test_how_far_a_surrogate_may_move_scores_is_what_its_bias_bound_says(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(20_000, 2))

@@ -175,6 +175,7 @@ def check(plain, theta):
     np.testing.assert_allclose(hessian, np.array(moved) / (2 * h), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_statistic_gives_belongs_together(case):
     loss, features, target, method, which, kinds = CASES[case]
