@@ -1,6 +1,7 @@
 """Fit designs that nobody chose, and count how many stated intervals cover.
 
-    python benchmarks/random_designs.py [--designs 1000] [--start 0] [--most-records 100000] [--output designs.jsonl]
+    python benchmarks/random_designs.py [--designs 1000] [--start 0] [--most-records 100000 | --many]
+                                        [--output designs.jsonl]
 
 The seed of a design decides everything: the loss, from 60 to 100,000 records, 1 to 6 columns, their tails, correlation,
 middle and units, the strength of the signal, the share of noise in the columns, the mechanism, the noise of the labels.
@@ -11,7 +12,8 @@ design says little of it; all of them together say
 * how many parameters lie more than four standard errors away, a fifteen-thousandth of normal ones;
 * how many designs were refused, by the kind of refusal.
 
-With --output each design is a line of JSON in a file, and those found there are not run again.
+With --many there are 200,000 to 450,000 records, of which fits look at a part first. With --output each design is a
+line of JSON in a file, and those found there are not run again.
 """
 
 import argparse
@@ -33,6 +35,7 @@ from symdebias.exceptions import SymdebiasError
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 
 RECORDS, CHANCES = (60, 300, 2_000, 20_000, 100_000), (0.1, 0.2, 0.3, 0.3, 0.1)
+MANY, CHANCES_OF_MANY = (200_000, 260_000, 450_000), (0.4, 0.4, 0.2)
 EPSILON, FAR, LEVEL = 1.5, 4.0, 0.95
 # Means of exponential models stay below exp(6): beyond, single records decide by the design of the model.
 LARGEST = 6.0
@@ -89,12 +92,13 @@ class Design:
     noised: str
 
     @classmethod
-    def of(cls, seed: int) -> "Design":
+    def of(cls, seed: int, *, many: bool = False) -> "Design":
         """Return the design of a seed."""
+        sizes, chances = (MANY, CHANCES_OF_MANY) if many else (RECORDS, CHANCES)
         rng = np.random.default_rng([seed, 0])
         loss = str(rng.choice(sorted(MODELS)))
         return cls(
-            seed=seed, loss=loss, records=int(rng.choice(RECORDS, p=CHANCES)), columns=int(rng.integers(1, 7)),
+            seed=seed, loss=loss, records=int(rng.choice(sizes, p=chances)), columns=int(rng.integers(1, 7)),
             tail=str(rng.choice(sorted(TAILS))), correlation=float(rng.choice([0.0, 0.5, 0.95])),
             middle=float(rng.choice([0.0, 0.0, 3.0])), raw_units=bool(rng.random() < 0.5),
             strength=float(rng.choice([0.2, 0.7, 1.5, 3.0])),
@@ -179,14 +183,14 @@ def told(outcomes: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def run(seeds: Sequence[int], most_records: int, path: Path | None) -> list[dict[str, Any]]:
+def run(seeds: Sequence[int], most_records: float, path: Path | None, *, many: bool = False) -> list[dict[str, Any]]:
     """Return the outcomes of designs, those that a file keeps among them."""
     kept = {}
     if path and path.exists():
         kept = {one["seed"]: one for one in map(json.loads, path.read_text().splitlines())}
     found = []
     for seed in seeds:
-        design = Design.of(seed)
+        design = Design.of(seed, many=many)
         if design.records > most_records:
             continue
         if seed not in kept:
@@ -202,10 +206,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--designs", type=int, default=1000)
     parser.add_argument("--start", type=int, default=0, help="the seed of the first design")
-    parser.add_argument("--most-records", type=int, default=max(RECORDS), help="leave out designs with more records")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--most-records", type=int, default=math.inf, help="leave out designs with more records")
+    sizes.add_argument("--many", action="store_true", help=f"designs of {MANY[0]:,} to {MANY[-1]:,} records")
     parser.add_argument("--output", type=Path, help="a file that keeps outcomes")
     options = parser.parse_args()
-    print(told(run(range(options.start, options.start + options.designs), options.most_records, options.output)))
+    seeds = range(options.start, options.start + options.designs)
+    print(told(run(seeds, options.most_records, options.output, many=options.many)))
 
 
 if __name__ == "__main__":

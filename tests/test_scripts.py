@@ -350,6 +350,7 @@ LONG = {
     "safeguards.py --records 2000 --draws 2": "Huber ",
     "longer_parameters.py --draws 1": "true labels",
     "random_designs.py --designs 6 --most-records 2000": "parameters: ",
+    "random_designs.py --designs 1 --start 5000 --many": "records 200000               1",
     "random_bounds.py --losses 2 --seed 4": "wrong: 0",
     "few_clusters.py --draws 5": "      40 three     0.7",
     "growth.py --small --repeats 1": "m_estimate, exponential, from Parquet records",
