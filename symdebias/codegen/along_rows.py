@@ -2,8 +2,8 @@
 
 Rows stand as in the data, and need not be turned into columns: four of them are summed side by side, and their four
 sums change places at the end. The text of these functions is copied into the modules of kernels, as that of `vectors`;
-there ``score_rows``, ``measure_rows`` and ``sum_rows`` are made of them (`text`). What is made has a
-plain twin, for kernels that are not compiled.
+there ``score_rows``, ``measure_rows`` and ``sum_rows`` are made of them (`text`). What is made has a plain twin, for
+kernels that are not compiled.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,39 +15,10 @@ from numba import types
 from numba.core import cgutils
 
 from symdebias.codegen import vectors
+from symdebias.codegen.vectors import asked_for, data_of, loaded, parted, shuffled, stored, vector_of
 
 # Rows of fewer columns a processor fetches in time by itself (measured at 2 to 64 columns).
 _FEWEST_ASKED_FOR = 9
-
-
-def parted(columns: int) -> list[tuple[int, int]]:
-    """Return where parts of 4, 2 or 1 columns begin, of which so many columns are made, and how many each has."""
-    found, begin = [], 0
-    while begin < columns:
-        width = next(size for size in (4, 2, 1) if size <= columns - begin)
-        found.append((begin, width))
-        begin += width
-    return found
-
-
-def vector_of(width: int) -> Any:
-    """Return the type of vectors of so many numbers."""
-    return ir.VectorType(ir.DoubleType(), width)
-
-
-def shuffled(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
-    """Return numbers of two vectors, by their places in one after the other."""
-    return builder.shuffle_vector(one, other, ir.VectorType(ir.IntType(32), len(places))(list(places)))
-
-
-def data_of(context: Any, builder: Any, signature: Any, arguments: Any, place: int) -> Any:
-    """Return where the numbers of an array begin that is an argument."""
-    return context.make_array(signature.args[place])(context, builder, arguments[place]).data
-
-
-def loaded(builder: Any, data: Any, place: Any, width: int) -> Any:
-    """Return some numbers from a place on as a vector."""
-    return builder.load(builder.bitcast(builder.gep(data, [place]), vector_of(width).as_pointer()), align=8)
 
 
 def filled(builder: Any, vector: Any, width: int) -> Any:
@@ -79,27 +50,30 @@ def summed_within(builder: Any, lines: Sequence[Any]) -> Any:
     return paired(halves[0], halves[1], [0, 1, 4, 5], [2, 3, 6, 7])
 
 
-def asked_for(builder: Any, data: Any, place: Any, numbers: range) -> None:
-    """Ask the processor for some of the numbers that stand from a place on, a line at a time."""
-    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-    called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    for one in numbers[::8]:
-        line = builder.bitcast(builder.gep(data, [builder.add(place, place.type(one))]), byte)
-        # For reading, of data, into all caches but the first.
-        builder.call(called, [line, number(0), number(2), number(1)])
-
-
-def by_fours(builder: Any, start: Any, count: Any, stride: int, each: Callable[[Any, list[Any]], None]) -> None:
+def by_fours(
+    builder: Any, data: Any, start: Any, count: Any, stride: int, each: Callable[..., None], asked: range = range(0)
+) -> None:
     """Write loops over rows that follow on one another, four at a time and then one at a time.
 
-    `each` writes what is done with some of them. It is told which of the rows the first of these is, and where all of
-    them begin in the array.
+    Parameters
+    ----------
+    builder, data, start, count
+        The rows of an array: the first, and how many there are.
+    stride : int
+        The number of its columns.
+    each : callable
+        Writes what is done with some rows. It is told which of them the first of these is, and where all of them begin.
+    asked : range
+        Of the numbers of four rows those for which the processor is asked, as many rows ahead as there are.
     """
     index = count.type
 
     def some(n: Any, size: int) -> None:
         first = builder.mul(builder.add(start, n), index(stride))
+        if size == 4:
+            ahead = builder.add(first, builder.mul(count, index(stride))) if asked else first
+            for number in asked[::8]:
+                asked_for(builder, data, builder.add(ahead, index(number)))
         each(n, [builder.add(first, index(row * stride)) for row in range(size)])
 
     fours = builder.udiv(count, index(4))
@@ -108,6 +82,29 @@ def by_fours(builder: Any, start: Any, count: Any, stride: int, each: Callable[[
     done = builder.mul(fours, index(4))
     with cgutils.for_range(builder, builder.sub(count, done)) as loop:
         some(builder.add(done, loop.index), 1)
+
+
+def summed(builder: Any, data: Any, begins: Sequence[Any], columns: int, term: Callable[..., Any]) -> Any:
+    """Return the sums of four rows as a vector, or that of one: of what is added for each part of their columns.
+
+    Parameters
+    ----------
+    builder, data, begins
+        Where the rows begin in an array.
+    columns : int
+        How many columns are summed.
+    term : callable
+        Returns a sum, None at first, with what belongs to a part: the number of the part, and its entries.
+    """
+    sums = []
+    for begin in begins:
+        total = None
+        for part, (at, width) in enumerate(parted(columns, 4)):
+            entries = loaded(builder, data, builder.add(begin, begin.type(at)), width)
+            total = term(total, part, filled(builder, entries, width))
+        sums.append(total)
+    found = summed_within(builder, (sums * 4)[:4])
+    return found if len(begins) == 4 else builder.extract_element(found, ir.IntType(32)(0))
 
 
 def scoring(columns: int, stride: int, asked: range) -> Callable[..., Any]:
@@ -121,7 +118,7 @@ def scoring(columns: int, stride: int, asked: range) -> Callable[..., Any]:
     columns, stride : int
         How many columns have a parameter, the first ones, and how many the array has.
     asked : range
-        Of the numbers of four rows those for which the processor is asked, as many rows ahead as there are.
+        As for `by_fours`.
     """
 
     def score(
@@ -130,30 +127,20 @@ def scoring(columns: int, stride: int, asked: range) -> Callable[..., Any]:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             _, place, parameters, _, start, count, first = arguments
             to, source = (data_of(context, builder, signature, arguments, at) for at in (0, 3))
-            index, parts, more = count.type, parted(columns), spread_out(builder, first, 4)
             own = [
-                filled(builder, loaded(builder, to, builder.add(parameters, index(at)), width), width)
-                for at, width in parts
+                filled(builder, loaded(builder, to, builder.add(parameters, count.type(at)), width), width)
+                for at, width in parted(columns, 4)
             ]
 
-            def each(n: Any, begins: list[Any]) -> None:
-                if asked and len(begins) == 4:
-                    asked_for(builder, source, builder.add(begins[0], builder.mul(count, index(stride))), asked)
-                sums = []
-                for begin in begins:
-                    total = None
-                    for (at, width), parameter in zip(parts, own, strict=True):
-                        entries = loaded(builder, source, builder.add(begin, index(at)), width)
-                        total = multiplied_and_added(builder, parameter, filled(builder, entries, width), total)
-                    sums.append(total)
-                found = builder.fadd(summed_within(builder, (sums * 4)[:4]), more)
-                at = builder.gep(to, [builder.add(place, n)])
-                if len(begins) == 4:
-                    builder.store(found, builder.bitcast(at, found.type.as_pointer()), align=8)
-                else:
-                    builder.store(builder.extract_element(found, ir.IntType(32)(0)), at)
+            def term(total: Any, part: int, entries: Any) -> Any:
+                return multiplied_and_added(builder, own[part], entries, total)
 
-            by_fours(builder, start, count, stride, each)
+            def each(n: Any, begins: list[Any]) -> None:
+                found = summed(builder, source, begins, columns, term)
+                more = spread_out(builder, first, 4) if len(begins) == 4 else first
+                stored(builder, builder.fadd(found, more), to, builder.add(place, n))
+
+            by_fours(builder, source, start, count, stride, each, asked)
             return context.get_dummy_value()
 
         return types.void(into, place, parameters, array, start, count, first), written
@@ -176,27 +163,20 @@ def measuring(columns: int, stride: int) -> Callable[..., Any]:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             to, weights, source = (data_of(context, builder, signature, arguments, at) for at in range(3))
             start, count = arguments[3:]
-            index, parts = count.type, parted(columns)
-            own = [filled(builder, loaded(builder, weights, index(at), width), width) for at, width in parts]
+            own = [
+                filled(builder, loaded(builder, weights, count.type(at), width), width)
+                for at, width in parted(columns, 4)
+            ]
+
+            def term(total: Any, part: int, entries: Any) -> Any:
+                return multiplied_and_added(builder, builder.fmul(own[part], entries), entries, total)
 
             def each(n: Any, begins: list[Any]) -> None:
-                sums = []
-                for begin in begins:
-                    total = None
-                    for (at, width), unit in zip(parts, own, strict=True):
-                        entries = filled(builder, loaded(builder, source, builder.add(begin, index(at)), width), width)
-                        total = multiplied_and_added(builder, builder.fmul(unit, entries), entries, total)
-                    sums.append(total)
-                found, at = summed_within(builder, (sums * 4)[:4]), builder.gep(to, [n])
-                if len(begins) == 4:
-                    at = builder.bitcast(at, found.type.as_pointer())
-                else:
-                    found = builder.extract_element(found, ir.IntType(32)(0))
-                before = builder.load(at, align=8)
-                longer = builder.select(builder.fcmp_ordered(">", found, before), found, before)
-                builder.store(longer, at, align=8)
+                found = summed(builder, source, begins, columns, term)
+                before = builder.load(builder.bitcast(builder.gep(to, [n]), found.type.as_pointer()), align=8)
+                stored(builder, builder.select(builder.fcmp_ordered(">", found, before), found, before), to, n)
 
-            by_fours(builder, start, count, stride, each)
+            by_fours(builder, source, start, count, stride, each)
             return context.get_dummy_value()
 
         return types.void(longest, units, array, start, count), written
@@ -220,7 +200,7 @@ def summing(columns: int, stride: int, asked: range) -> Callable[..., Any]:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             _, slopes, place, _, start, count = arguments
             to, source = (data_of(context, builder, signature, arguments, at) for at in (0, 3))
-            index, parts = count.type, parted(columns)
+            index, parts = count.type, parted(columns, 4)
             turns = 4 if len(parts) <= 3 else 2 if len(parts) <= 8 else 1
             sums = [
                 [cgutils.alloca_once_value(builder, vector_of(width)([0.0] * width)) for _, width in parts]
@@ -228,8 +208,6 @@ def summing(columns: int, stride: int, asked: range) -> Callable[..., Any]:
             ]
 
             def each(n: Any, begins: list[Any]) -> None:
-                if asked and len(begins) == 4:
-                    asked_for(builder, source, builder.add(begins[0], builder.mul(count, index(stride))), asked)
                 for row, begin in enumerate(begins):
                     slope = builder.load(builder.gep(to, [builder.add(builder.add(slopes, n), index(row))]))
                     for (at, width), own in zip(parts, sums[row % turns], strict=True):
@@ -237,13 +215,12 @@ def summing(columns: int, stride: int, asked: range) -> Callable[..., Any]:
                         spread = spread_out(builder, slope, width)
                         builder.store(multiplied_and_added(builder, spread, entries, builder.load(own)), own)
 
-            by_fours(builder, start, count, stride, each)
-            for part, (at, width) in enumerate(parts):
+            by_fours(builder, source, start, count, stride, each, asked)
+            for part, (at, _) in enumerate(parts):
                 whole = builder.load(sums[0][part])
                 for other in sums[1:]:
                     whole = builder.fadd(whole, builder.load(other[part]))
-                number = builder.gep(to, [builder.add(place, index(at))])
-                builder.store(whole, builder.bitcast(number, vector_of(width).as_pointer()), align=8)
+                stored(builder, whole, to, builder.add(place, index(at)))
             return context.get_dummy_value()
 
         return types.void(into, slopes, place, array, start, count), written
@@ -294,7 +271,6 @@ def text(columns: int, stride: int) -> str:
         f"{name} = plainly_{what}({plain}) if config.DISABLE_JIT else intrinsic({what}({own}))"
         for name, (what, own, plain) in made.items()
     )
-    parts = parted, vector_of, shuffled, data_of, loaded, filled, spread_out, multiplied_and_added, summed_within
-    twins = plainly_scoring, plainly_measuring, plainly_summing
-    copied = vectors.copied(*parts, asked_for, by_fours, scoring, measuring, summing, *twins)
+    own = filled, spread_out, multiplied_and_added, summed_within, by_fours, summed, scoring, measuring, summing
+    copied = vectors.copied(*vectors.SHARED, *own, plainly_scoring, plainly_measuring, plainly_summing)
     return f"{copied}\n\n{lines}\n"

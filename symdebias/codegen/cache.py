@@ -543,7 +543,9 @@ _helpers: dict[str, Dispatcher] = {}
 _hashes: dict[Dispatcher, str] = {}
 
 
-def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...], text: str) -> Dispatcher:
+def _shared(
+    helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...], identity: Callable[[Any], tuple[str, ...]]
+) -> Dispatcher:
     """Return the one compiled function of this process for a helper: kernels of one loss have most of theirs in common.
 
     Each has a module of its own, named for all that it is made of. So what Numba keeps of it in the entry of a kernel
@@ -560,9 +562,7 @@ def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]
         *(f"{name} {sorted(value) if isinstance(value, set) else value}" for name, value in options.items()),
     ]
     for name, value in used.items():
-        # What an intrinsic function that is not written directly does, only the whole module says.
-        is_foreign = isinstance(value, _Intrinsic) and direct.key_of(value) is None
-        parts += [name, *([text] if is_foreign else _identity(value))]
+        parts += [name, *identity(value)]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     if key not in _helpers:
         module = types.ModuleType(f"symdebias_helper_{key}")
@@ -576,8 +576,11 @@ def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]
     return _helpers[key]
 
 
-def _identity(value: Any) -> tuple[str, ...]:
-    """Return what a global of a helper is, in the same words in every process and every environment."""
+def _identity(value: Any, text: str) -> tuple[str, ...]:
+    """Return what a global of a helper is, in the same words in every process and every environment.
+
+    `text` is that of the module.
+    """
     if isinstance(value, Dispatcher):
         return (_hashes[value],)
     if isinstance(value, types.ModuleType):
@@ -585,6 +588,9 @@ def _identity(value: Any) -> tuple[str, ...]:
         return (value.__name__,)
     if (key := direct.key_of(value)) is not None:
         return (key,)
+    if isinstance(value, _Intrinsic):
+        # What one that is not written directly does, only the whole module says.
+        return (text,)
     if isinstance(value, np.ndarray):
         return str(value.dtype), repr(value.tolist())
     if isinstance(value, (bool, int, float, str)):
@@ -599,15 +605,17 @@ def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[
     module.__file__ = path
     if keep:
         sys.modules[name] = module
+    text = _module_text(source)
+    identity = functools.partial(_identity, text=text)
     if numba.config.DISABLE_JIT or not source.is_direct:
-        exec(compile(_module_text(source), path, "exec"), module.__dict__)
+        exec(compile(text, path, "exec"), module.__dict__)
     else:
         names, kernel = vars(module), _function_name(source)
         with uncollected():
-            direct.execute(_module_text(source), path, names, kernel, source.fastmath, _identity)
+            direct.execute(text, path, names, kernel, source.fastmath, identity)
     for helper, value in list(vars(module).items()):
         if isinstance(value, Dispatcher):
-            vars(module)[helper] = _shared(value, vars(module), source.fastmath, _module_text(source))
+            vars(module)[helper] = _shared(value, vars(module), source.fastmath, identity)
     function: Callable[..., Any] = getattr(module, _function_name(source))
     return function
 

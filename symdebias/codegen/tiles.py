@@ -4,7 +4,7 @@ In a tile columns stand one after another where loops over records go along them
 will deal soon is asked for ahead, so that the processor fetches it while it computes.
 """
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numba
 import numpy as np
@@ -36,7 +36,7 @@ def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     return program.columns.is_unrolled and (is_read_often or not _has_scores_alone(program))
 
 
-def _has_scores_alone(program: Program) -> bool:
+def _has_scores_alone(program: Program) -> TypeGuard[ScoreProgram]:
     """Whether all columns are those of scores, and are summed along rows; others are read in loops over records."""
     if not isinstance(program, ScoreProgram):
         return False
@@ -45,8 +45,7 @@ def _has_scores_alone(program: Program) -> bool:
 
 def measures_lengths(program: Program) -> bool:
     """Whether a pass of descent can measure records: their columns are those of one score, and not many."""
-    is_alone = isinstance(program, ScoreProgram) and len(program.scores) == 1 and _has_scores_alone(program)
-    return is_alone and program.width <= _MOST_MEASURED
+    return _has_scores_alone(program) and len(program.scores) == 1 and program.width <= _MOST_MEASURED
 
 
 # What a kernel that fills tiles takes for them.

@@ -6,7 +6,7 @@ The text of these functions is copied into the modules of kernels, as that of `e
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -26,20 +26,65 @@ _WIDTHS = (8, 4, 2, 1)
 _AHEAD, _NUMBERS_AHEAD = 256, 2**15
 
 
+def data_of(context: Any, builder: Any, signature: Any, arguments: Any, place: int) -> Any:
+    """Return where the numbers of an array begin that is an argument."""
+    return context.make_array(signature.args[place])(context, builder, arguments[place]).data
+
+
+def vector_of(width: int) -> Any:
+    """Return the type of vectors of so many numbers."""
+    return ir.VectorType(ir.DoubleType(), width)
+
+
+def loaded(builder: Any, data: Any, place: Any, width: int) -> Any:
+    """Return some numbers from a place on as a vector."""
+    return builder.load(builder.bitcast(builder.gep(data, [place]), vector_of(width).as_pointer()), align=8)
+
+
+def stored(builder: Any, numbers: Any, data: Any, place: Any) -> None:
+    """Write a vector, or a number, from a place on."""
+    builder.store(numbers, builder.bitcast(builder.gep(data, [place]), numbers.type.as_pointer()), align=8)
+
+
+def shuffled(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
+    """Return numbers of two vectors, by their places in one after the other."""
+    return builder.shuffle_vector(one, other, ir.VectorType(ir.IntType(32), len(places))(list(places)))
+
+
+def asked_for(builder: Any, data: Any, place: Any) -> None:
+    """Ask the processor for the cache line of the number at a place."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    line = builder.bitcast(builder.gep(data, [place]), byte)
+    # For reading, of data, into all caches but the first: a batch that is under way would put out the tile there.
+    builder.call(called, [line, number(0), number(2), number(1)])
+
+
+def parted(columns: int, widest: int) -> list[tuple[int, int]]:
+    """Return where the parts begin that so many columns are made of, and their widths: a power of 2 and those below."""
+    found, begin, width = [], 0, widest
+    while begin < columns:
+        if width <= columns - begin:
+            found.append((begin, width))
+            begin += width
+        else:
+            width //= 2
+    return found
+
+
+# What functions that are made for kernels are written with.
+SHARED = (data_of, vector_of, loaded, stored, shuffled, asked_for, parted)
+
+
 def prefetching(typing: Any, array: Any, place: Any) -> Any:
     """Ask the processor for the cache line of the number at a place of an array, counted in its memory."""
 
-    def asked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        line = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        # For reading, of data, into all caches but the first: a batch that is under way would put out the tile there.
-        builder.call(called, [line, number(0), number(2), number(1)])
+    def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        asked_for(builder, data_of(context, builder, signature, arguments, 0), arguments[1])
         return context.get_dummy_value()
 
-    return types.void(array, place), asked
+    return types.void(array, place), written
 
 
 def copying(columns: int) -> Callable[..., Any]:
@@ -50,19 +95,14 @@ def copying(columns: int) -> Callable[..., Any]:
 
     def copy(typing: Any, into: Any, to: Any, array: Any, row: Any, count: Any) -> Any:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            target, source = (
-                context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2)
-            )
+            target, source = (data_of(context, builder, signature, arguments, at) for at in (0, 2))
             index = arguments[4].type
             end, begin, numbers = (builder.mul(arguments[at], index(columns)) for at in (1, 3, 4))
 
             def some(width: int, first: Any) -> None:
-                kind = ir.VectorType(ir.DoubleType(), width).as_pointer()
-                taken, place = (
-                    builder.bitcast(builder.gep(data, [builder.add(start, first)]), kind)
-                    for data, start in ((source, begin), (target, end))
+                stored(
+                    builder, loaded(builder, source, builder.add(begin, first), width), target, builder.add(end, first)
                 )
-                builder.store(builder.load(taken, align=8), place, align=8)
 
             with cgutils.for_range(builder, builder.udiv(numbers, index(8))) as loop:
                 some(8, builder.mul(loop.index, index(8)))
@@ -80,10 +120,6 @@ def copying(columns: int) -> Callable[..., Any]:
 
 def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
     """Return the columns of eight rows of 8, 4, 2 or 1 numbers, as vectors of eight."""
-
-    def shuffled(first: Any, second: Any, mask: list[int]) -> Any:
-        return builder.shuffle_vector(first, second, ir.VectorType(ir.IntType(32), len(mask))(mask))
-
     # Rows whose numbers end up next to one another but for those of the stages below stand side by side.
     size = width
     while size < 8:
@@ -92,7 +128,7 @@ def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
             lines = [lines[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
         elif size == width and width == 1:
             lines = [lines[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
-        lines = [shuffled(lines[n], lines[n + half], list(range(2 * size))) for n in range(half)]
+        lines = [shuffled(builder, lines[n], lines[n + half], range(2 * size)) for n in range(half)]
         size *= 2
     # Pairs of rows exchange single numbers, then pairs of numbers, then halves.
     for group in (1, 2, 4):
@@ -102,8 +138,8 @@ def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
         after = list(lines)
         for n in range(len(lines)):
             if n // group % 2 == 0:
-                after[n] = shuffled(lines[n], lines[n + group], low)
-                after[n + group] = shuffled(lines[n], lines[n + group], [m + group for m in low])
+                after[n] = shuffled(builder, lines[n], lines[n + group], low)
+                after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
         lines = after
     return lines
 
@@ -121,25 +157,14 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
 
     def turn(typing: Any, into: Any, place: Any, array: Any, rows: Any) -> Any:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            to, source, numbers = (
-                context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2, 3)
-            )
+            to, source, numbers = (data_of(context, builder, signature, arguments, at) for at in (0, 2, 3))
             index = arguments[1].type
             asked = [builder.load(builder.gep(numbers, [index(n)])) for n in range(8)]
             starts = [builder.mul(row, index(columns)) for row in asked]
-            column = 0
-            while column < columns:
-                width = next(size for size in (8, 4, 2, 1) if size <= columns - column)
-                kind = ir.VectorType(ir.DoubleType(), width).as_pointer()
-                lines = []
-                for start in starts:
-                    number = builder.gep(source, [builder.add(start, index(column))])
-                    lines.append(builder.load(builder.bitcast(number, kind), align=8))
-                whole = ir.VectorType(ir.DoubleType(), 8).as_pointer()
+            for column, width in parted(columns, 8):
+                lines = [loaded(builder, source, builder.add(start, index(column)), width) for start in starts]
                 for n, vector in enumerate(turned(builder, lines, width)):
-                    at = builder.add(arguments[1], index((column + n) * apart))
-                    builder.store(vector, builder.bitcast(builder.gep(to, [at]), whole), align=8)
-                column += width
+                    stored(builder, vector, to, builder.add(arguments[1], index((column + n) * apart)))
             return context.get_dummy_value()
 
         return types.void(into, place, array, rows), written
@@ -162,16 +187,13 @@ def turning_some(width: int, apart: int) -> Callable[..., Any]:
 
     def turn(typing: Any, into: Any, place: Any, array: Any, begin: Any, columns: Any) -> Any:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            to, source = (context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2))
-            index, kind = arguments[1].type, ir.VectorType(ir.DoubleType(), width).as_pointer()
-            lines = []
+            to, source = (data_of(context, builder, signature, arguments, at) for at in (0, 2))
+            index, lines = arguments[1].type, []
             for n in range(8):
                 number = builder.add(arguments[3], builder.mul(arguments[4], index(n)))
-                lines.append(builder.load(builder.bitcast(builder.gep(source, [number]), kind), align=8))
-            whole = ir.VectorType(ir.DoubleType(), 8).as_pointer()
+                lines.append(loaded(builder, source, number, width))
             for n, vector in enumerate(turned(builder, lines, width)):
-                at = builder.add(arguments[1], index(n * apart))
-                builder.store(vector, builder.bitcast(builder.gep(to, [at]), whole), align=8)
+                stored(builder, vector, to, builder.add(arguments[1], index(n * apart)))
             return context.get_dummy_value()
 
         return types.void(into, place, array, begin, columns), written
@@ -212,7 +234,7 @@ def plainly_turning_some(width: int, apart: int) -> Callable[..., Any]:
 
 def text(columns: int, apart: int) -> str:
     """Return the definitions of what is made for so many columns, and of ``prefetch``."""
-    return f"""{copied(prefetching, copying, turned, turning, plainly_copying, plainly_turning)}
+    return f"""{copied(*SHARED, prefetching, copying, turned, turning, plainly_copying, plainly_turning)}
 
 if config.DISABLE_JIT:
     prefetch = lambda array, place: None
@@ -231,10 +253,10 @@ def fill_text(apart: int, columns: int | None = None) -> str:
         f"turn_{width} = plainly_turning_some({width}, {apart}) if config.DISABLE_JIT else "
         f"intrinsic(turning_some({width}, {apart}))"
         for width in _WIDTHS
-        if columns is None or width in _parts(columns)
+        if columns is None or any(width == own for _, own in parted(columns, 8))
     )
     ask = "prefetch = (lambda array, place: None) if config.DISABLE_JIT else intrinsic(prefetching)"
-    return f"{copied(prefetching, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
+    return f"{copied(*SHARED, prefetching, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
 
 
 def fill_lines(apart: int, columns: int | None = None) -> list[str]:
@@ -255,11 +277,10 @@ def fill_lines(apart: int, columns: int | None = None) -> list[str]:
         for width in _WIDTHS[1:]:
             turns += [f"if j + {width} <= stride:", f"    turn_{width}{turn}", f"    j += {width}"]
     else:
-        eights, begin = columns - columns % 8, 0
+        eights = columns - columns % 8
         turns = [f"for j in range(0, {eights}, 8):", f"    turn_8{turn}"] if eights else []
-        for width in _parts(columns % 8):
+        for begin, width in parted(columns % 8, 4):
             turns += [f"j = {eights + begin}", f"turn_{width}{turn}"]
-            begin += width
     return [
         "stride, eights = X.shape[1], count - count % 8",
         f"ahead = min({_AHEAD}*stride, {_NUMBERS_AHEAD})",
@@ -271,11 +292,6 @@ def fill_lines(apart: int, columns: int | None = None) -> list[str]:
         f"    for j in range({'stride' if columns is None else columns}):",
         f"        tile[j*{apart} + i] = X[i, j]",
     ]
-
-
-def _parts(columns: int) -> list[int]:
-    """Return the widths, each once, that so many columns are made of."""
-    return [width for width in _WIDTHS if (columns >= 8 if width == 8 else columns & width)]
 
 
 def copied(*functions: Callable[..., Any]) -> str:

@@ -51,7 +51,6 @@ def test_at_least_thirty_kinds_are_planted():
     assert set(QUICK) <= set(DEFECTS)
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_defect_is_refuted_by_few_draws(name):
     with SCRIPT["planted"](name) as subject:
@@ -69,7 +68,6 @@ def test_a_planted_defect_is_refuted_by_default(name):
     assert "REFUTED" in check.table()
 
 
-@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "name", [*(one for one in SOUND if one != "cap"), pytest.param("cap", marks=pytest.mark.exhaustive)]
 )

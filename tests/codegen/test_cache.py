@@ -364,9 +364,9 @@ def test_answers_agree_to_rounding_and_no_further():
 
 
 def test_what_has_no_lasting_name_is_no_part_of_a_kernel():
-    assert cache._identity(math) == ("math",)
+    assert cache._identity(math, "") == ("math",)
     with pytest.raises(TypeError, match="no lasting name"):
-        cache._identity(object())
+        cache._identity(object(), "")
 
 
 @pytest.mark.exhaustive

@@ -246,7 +246,6 @@ def test_the_planted_defects_start_from_a_sound_sample(kind):
     assert faults(law.sample(np.random.default_rng(3)), law) == []
 
 
-@pytest.mark.in_turn
 @pytest.mark.newest
 @pytest.mark.parametrize(
     ("kind", "defect"),

@@ -5,8 +5,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from numba.core.extending import _Intrinsic
-
 from symdebias.codegen.direct.scope import Scope, elements, made, named
 from symdebias.codegen.direct.writer import Function, as_intrinsic, function_of
 
@@ -39,7 +37,7 @@ def execute(
     """
     for node in ast.parse(text, path).body:
         if isinstance(node, ast.FunctionDef) and (options := _options(node, kernel)) is not None and not _is_deep(node):
-            outliner = _Outliner(node, names, text, identity)
+            outliner = _Outliner(node, names, identity)
             own = "fastmath" in options and ast.literal_eval(options["fastmath"]) != set(fastmath)
             if node.name != kernel and not own and outliner.is_whole():
                 names[node.name] = outliner.function(node, is_inline="forceinline" in options)
@@ -78,9 +76,9 @@ class _Outliner:
     """Takes parts out of a function."""
 
     def __init__(
-        self, definition: ast.FunctionDef, names: dict[str, Any], text: str, identity: Callable[[Any], Sequence[str]]
+        self, definition: ast.FunctionDef, names: dict[str, Any], identity: Callable[[Any], Sequence[str]]
     ) -> None:
-        self.definition, self.names, self.text, self.identity = definition, names, text, identity
+        self.definition, self.names, self.identity = definition, names, identity
         self.scope = Scope(definition, names)
         # What is read after each statement, and what is written before the one that is looked at.
         self._later: dict[ast.stmt, set[str]] = {}
@@ -96,10 +94,7 @@ class _Outliner:
         globals_ = {name for one in definition.body for name in named(one, ast.Load)} - self.scope.local
         parts = [ast.dump(definition), str(is_inline)]
         for name in sorted(globals_ & self.names.keys()):
-            value = self.names[name]
-            # What other intrinsic functions do, only the whole module says.
-            is_foreign = isinstance(value, _Intrinsic) and key_of(value) is None
-            parts += [name, *([self.text] if is_foreign else self.identity(value))]
+            parts += [name, *self.identity(self.names[name])]
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
         return as_intrinsic(Function(definition, self.names, is_inline, key))
 

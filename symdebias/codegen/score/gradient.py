@@ -236,7 +236,7 @@ def _in_loops(
     """
     columns = loop.columns
     scores = range(len(columns.scores))
-    p, _, _ = columns.sizes
+    p = len(columns.linear)
     held = [f"kept[{k * BLOCK} + n]" for k in scores]
     # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask if
     # what they write lies as far behind an array as that is long.
