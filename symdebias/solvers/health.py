@@ -51,6 +51,8 @@ _CLEARLY, _MISSED = 1.5, 3.0
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
 _MANY_PARAMETERS = 200
+# The steps of forward differences, relative to those of central ones.
+_FORWARD = 1e-3
 # Numbers of a matrix that are made at a time: of a larger one every page is fetched from the system.
 _NUMBERS = 2**14
 # Gradients as a x + B'J: a, B and J.
@@ -555,7 +557,8 @@ class _Look:
         """Return the mean Hessian."""
         if self.by_derivatives and self.records.has_slopes:
             return self.records.derivatives()(self.theta).hessian
-        return self.records.differenced(self.theta, self.step * self.units)
+        # Next to the sampling error of so few records that of forward differences is nothing.
+        return self.records.differenced(self.theta, _FORWARD * self.step * self.units, forward=True)
 
     def along(self, direction: FloatArray) -> FloatArray:
         """Return direction'(Hessian of a record) direction for each record."""

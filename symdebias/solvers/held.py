@@ -256,9 +256,9 @@ class HeldRecords(Records):
         found = super()._by_differences(units, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
-    def differenced(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+    def differenced(self, theta: FloatArray, steps: FloatArray, *, forward: bool = False) -> FloatArray:
         """Return the mean Hessian by differences; see `Records.differenced`."""
-        return self._held.curved(super().differenced(theta, steps))
+        return self._held.curved(super().differenced(theta, steps, forward=forward))
 
     def mean_gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient, 0 in the place of the parameter that is held."""

@@ -55,6 +55,8 @@ class StepSize:
 
     def __call__(self, steps: FloatArray) -> FloatArray:
         """Return eta_t for an array of step numbers t >= 1."""
+        if self.power == 0:
+            return np.full(np.shape(steps), self.scale)
         return self.scale / (steps + self.offset) ** self.power
 
 
