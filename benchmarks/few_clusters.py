@@ -16,6 +16,7 @@ allow the test); and the fits that were refused.
 
 import argparse
 import contextlib
+import warnings
 
 import numpy as np
 from scipy import optimize
@@ -124,7 +125,9 @@ def coverage(clusters, records, growth, effect, draws, seed=0):
     for _ in range(draws):
         X, y, codes = draw(rng, counts, effect, having=having)
         try:
-            fit = sd.m_estimate(corrected, X, y, clusters=codes)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", sd.VarianceWarning)
+                fit = sd.m_estimate(corrected, X, y, clusters=codes)
             low, high = fit.confidence_interval().T
         except SymdebiasError:
             continue

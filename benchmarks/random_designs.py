@@ -146,8 +146,8 @@ def outcome(design: Design) -> dict[str, Any]:
     X, y, truth, noise = design.records_and_truth()
     release = design.release(noise)
     noised = release.privatize(X, y, random_state=design.seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", category=sd.VarianceWarning)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", category=sd.VarianceWarning)
         try:
             fit = sd.m_estimate(sd.debias(LOSSES[design.loss](), release), noised.X, noised.y)
             low, high = fit.confidence_interval(LEVEL).T
@@ -156,7 +156,8 @@ def outcome(design: Design) -> dict[str, Any]:
             kind = str(error).partition(":")[0].partition(" (")[0]
             kind = " ".join(word for word in kind.split() if not any(letter.isdigit() for letter in word))
             return asdict(design) | {"refused": f"{type(error).__name__}: {kind}"}
-    return asdict(design) | {"off": off.tolist(), "covered": ((low <= truth) & (truth <= high)).tolist()}
+    covered = ((low <= truth) & (truth <= high)).tolist()
+    return asdict(design) | {"off": off.tolist(), "covered": covered, "warned": bool(said)}
 
 
 def told(outcomes: Sequence[dict[str, Any]]) -> str:
@@ -168,7 +169,7 @@ def told(outcomes: Sequence[dict[str, Any]]) -> str:
         worst = [max(map(abs, one["off"])) for one in fitted]
         lines[0] += f", {len(covered)} parameters: {100 * covered.mean():.1f}% covered"
         lines.append(f"{'':<24}{'fits':>6}{'covered':>9}{'worst':>7}")
-        for name in ("loss", "records", "tail", "correlation", "strength", "reliability", "noised"):
+        for name in ("loss", "records", "tail", "correlation", "strength", "reliability", "noised", "warned"):
             for value in sorted({one[name] for one in fitted}):
                 rows = [one for one in fitted if one[name] == value]
                 share = 100 * np.concatenate([one["covered"] for one in rows]).mean()

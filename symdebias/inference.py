@@ -420,6 +420,9 @@ class Inference:
         a and b of each parameter, where its curvature is uncertain: t standard errors away from it the variance of a
         score test is 1 + a t + b t^2 of that at the estimate. Intervals then reach at least as far as Fieller's, whose
         ends may be infinite, and p values agree with them.
+    levelling : array of shape (q, 2), float64, or None
+        c below and above each parameter, where its score levels off: c t^2 is added to that variance. Intervals of 95%
+        then end where the score test does, which may be nowhere.
 
     Examples
     --------
@@ -440,6 +443,7 @@ class Inference:
     degrees_of_freedom: FloatArray | float | None = None
     joint_degrees_of_freedom: float | None = None
     curving: FloatArray | None = None
+    levelling: FloatArray | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -499,7 +503,7 @@ class Inference:
         ]
         for place, wrong in enumerate(self._bias(len(theta))):
             if self._is_curving(place) and errors[place] > 0:
-                root = math.sqrt(fieller_variance(-theta[place] / errors[place], *self._curving(len(theta))[place]))
+                root = math.sqrt(self._variance_at(place, -theta[place] / errors[place]))
                 error = root * errors[place]
                 found[place] = two_sided_pvalue(theta[place] / error, wrong / error, self.freedom(len(theta))[place])
         return np.array(found)
@@ -533,16 +537,21 @@ class Inference:
 
     def _fieller(self, place: int, level: float, bias_ratio: float, freedom: float) -> FloatArray:
         """Return the ends of the interval of a parameter with an uncertain curvature, in standard errors from it."""
-        slope, bend = self._curving(place + 1)[place]
 
         def excess(size: float, root: float) -> float:
             return two_sided_pvalue(size, bias_ratio / root, freedom) - (1 - level)
 
         plain = critical_value(level, bias_ratio, freedom)
-        if not math.isfinite(plain) or critical_value(level, 0.0, freedom) ** 2 * bend >= 1:
+        if not math.isfinite(plain):
             return np.array([-math.inf, math.inf])
-        low, high = (fieller_end(excess, plain, sign * slope, bend) for sign in (-1, 1))
-        return np.array([-low, high])
+        least = critical_value(level, 0.0, freedom) ** -2
+
+        def end(sign: int) -> float:
+            slope, bend = self._changing(place, sign)
+            # Of a bend that was found for an end that is nowhere rounding says neither.
+            return math.inf if bend >= (1 - 1e-12) * least else fieller_end(excess, plain, slope, bend)
+
+        return np.array([-end(-1), end(1)])
 
     def _variance_there(self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest) -> float:
         """Return the variance of a score test where the restrictions hold, over that at the estimate.
@@ -551,12 +560,12 @@ class Inference:
         curvature is the least certain, without its slope.
         """
         places = np.flatnonzero(np.any(rows != 0, axis=0))
-        slopes, bends = self._curving(len(theta))[places].T
         if len(places) == 1 and self.standard_errors()[places[0]] > 0:
             wanted = float(np.ravel(np.asarray(values))[0]) / float(rows[0, places[0]])
             away = (wanted - theta[places[0]]) / self.standard_errors()[places[0]]
-            return fieller_variance(float(away), float(slopes[0]), float(bends[0]))
-        return 1 + float(np.max(bends, initial=0.0)) * test.statistic
+            return self._variance_at(int(places[0]), float(away))
+        bends = [self._changing(int(place), sign)[1] for place in places for sign in (-1, 1)]
+        return 1 + max(bends, default=0.0) * test.statistic
 
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
@@ -582,7 +591,16 @@ class Inference:
             slopes = np.where(takes_part.sum(axis=1) == 1, np.sign(matrix) @ curving[:, 0], 0.0)
             bends = np.max(np.where(takes_part, curving[:, 1], 0.0), axis=1, initial=0.0)
             curving = np.stack([slopes, bends], axis=1)
-        return replace(self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving)
+        levelling = self.levelling
+        if levelling is not None:
+            takes_part, worst = matrix != 0, levelling.max(axis=1)
+            levelling = np.stack([np.max(np.where(takes_part, worst, 0.0), axis=1, initial=0.0)] * 2, axis=1)
+            for place in np.flatnonzero(takes_part.sum(axis=1) == 1):
+                (only,) = np.flatnonzero(takes_part[place])
+                levelling[place] = self.levelling[only][:: int(np.sign(matrix[place, only]))]
+        return replace(
+            self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving, levelling=levelling
+        )
 
     @property
     def has_bias(self) -> bool:
@@ -595,10 +613,17 @@ class Inference:
         return np.array(np.broadcast_to(known, (size,)), dtype=np.float64)
 
     def _is_curving(self, place: int) -> bool:
-        return self.curving is not None and bool(self.curving[place, 1] > 0)
+        return any(self._changing(place, sign)[1] > 0 for sign in (-1, 1))
 
-    def _curving(self, size: int) -> FloatArray:
-        return np.zeros((size, 2)) if self.curving is None else self.curving
+    def _changing(self, place: int, sign: int) -> tuple[float, float]:
+        """Return a and b of the variance 1 + a t + b t^2 of a score test t standard errors to one side."""
+        slope, bend = (0.0, 0.0) if self.curving is None else self.curving[place]
+        level = 0.0 if self.levelling is None else self.levelling[place, int(sign > 0)]
+        return sign * float(slope), float(bend + level)
+
+    def _variance_at(self, place: int, away: float) -> float:
+        """Return the variance of a score test so many standard errors away, with their sign."""
+        return fieller_variance(abs(away), *self._changing(place, 1 if away > 0 else -1))
 
     def _bias(self, size: int) -> FloatArray:
         return np.zeros(size) if self.bias is None else self.bias

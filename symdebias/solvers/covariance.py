@@ -2,6 +2,7 @@
 
 import functools
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK
-from symdebias.exceptions import InferenceError
+from symdebias.exceptions import InferenceError, VarianceWarning
 from symdebias.inference import (
     FEWEST_DECIDE,
     MANY_DECIDE,
@@ -26,6 +27,7 @@ from symdebias.inference import (
 )
 from symdebias.records import Derivatives, Records, stride_to
 from symdebias.solvers.cluster_freedom import ClusterParts, looked_at
+from symdebias.solvers.levelling import levelling_of
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
@@ -83,7 +85,8 @@ def at_root(
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
     says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
     is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
-    parameters are like is looked at, and intervals allow for what is not known of the curvature.
+    parameters are like is looked at, and intervals allow for what is not known of the curvature. A VarianceWarning says
+    that the records rule out none of them.
     """
     correction = records.correction
     notes: list[str] = []
@@ -150,7 +153,10 @@ def at_root(
             notes.append("intervals and tests are widened by that distance")
     if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
         longer = note_on_longer_parameters(records, theta, penalty, metric, covariance, curvature)
-        notes += [] if longer is None else [longer]
+        if longer is not None:
+            notes.append(longer)
+            # Intervals alone would be taken for more than they are.
+            warnings.warn(longer, VarianceWarning, stacklevel=4)
     if safeguards:
         refusal = (
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
@@ -181,8 +187,16 @@ def at_root(
             )
         else:
             curving = None
+    levelling = None
+    if records.is_noised and not refusal:
+        levelling = levelling_of(records, theta, penalty, covariance, curving)
+    if levelling is not None:
+        notes.append(
+            "the score levels off within an interval: intervals and p values reach as far as a score test does not "
+            "reject, beyond what standard errors say"
+        )
     known_freedom = freedom if np.isfinite(freedom).any() else None
-    return Inference(covariance, kind, refusal, bias, tuple(notes), known_freedom, joint, curving)
+    return Inference(covariance, kind, refusal, bias, tuple(notes), known_freedom, joint, curving, levelling)
 
 
 def _by_students_t(freedom: FloatArray) -> str:

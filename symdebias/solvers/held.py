@@ -161,13 +161,15 @@ class Held(Frame):
 
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return the loss under the release as it was given, and the accuracy of the others."""
-        covariance, bias, curving = inference.covariance, inference.bias, inference.curving
+        covariance, bias = inference.covariance, inference.bias
+        curving, levelling = inference.curving, inference.levelling
         freedom = inference.degrees_of_freedom
         return self.loss(corrected), replace(
             inference,
             covariance=None if covariance is None else self.freed(covariance),
             bias=None if bias is None else self.reported(bias),
             curving=None if curving is None else np.delete(curving, self.place, axis=0),
+            levelling=None if levelling is None else np.delete(levelling, self.place, axis=0),
             degrees_of_freedom=self.reported(freedom) if isinstance(freedom, np.ndarray) else freedom,
         )
 

@@ -1,5 +1,6 @@
 import math
 import sys
+import warnings
 
 import gradient_moments
 import numpy as np
@@ -628,12 +629,15 @@ def test_a_surrogate_does_not_take_the_place_of_an_exact_correction_without_a_mi
         X = (rng.random((3_000, 2)) < 0.2) / 0.4 + 1.5
         y = np.where(rng.random(3_000) < ndtr(X @ [-1.2, 0.4]), 1, -1)
         told = np.where(rng.random(3_000) < 1 / (1 + np.exp(1.5)), -y, y)
-        try:
-            fit = sd.m_estimate(corrected, X, told)
-        except DivergenceError:
-            refused += 1
-        else:
-            assert fit.corrected.is_exact
+        with warnings.catch_warnings():
+            # Of fits that came by a minimum by chance.
+            warnings.simplefilter("ignore", sd.VarianceWarning)
+            try:
+                fit = sd.m_estimate(corrected, X, told)
+            except DivergenceError:
+                refused += 1
+            else:
+                assert fit.corrected.is_exact
     assert 0 < refused < 12
 
 

@@ -1,5 +1,7 @@
 """What is said of fits whose records rule out no longer parameters."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -22,9 +24,16 @@ def fitted(name, truth, noise, *, seed, records=3_000):
     return sd.m_estimate(sd.debias(getattr(sd.losses, name)(), release), noised.X, noised.y), noised
 
 
+def fitted_with_a_word(*args, **how):
+    with pytest.warns(sd.exceptions.VarianceWarning, match=SAID) as said:
+        found = fitted(*args, **how)
+    assert [Path(one.filename).name for one in said] == [Path(__file__).name]
+    return found
+
+
 def test_a_fit_that_does_not_rule_out_longer_parameters_says_so():
     """The truth is (.6, -.3) and this fit is good; so would one look that is half as long as its truth."""
-    fit, _ = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
+    fit, _ = fitted_with_a_word("exponential", [0.6, -0.3], 1.0, seed=9)
     assert f"up to 5 {SAID}" in fit.summary()
 
 
@@ -40,7 +49,7 @@ def test_a_fit_that_rules_them_out_says_nothing(loss, truth, noise):
 
 def test_the_statistic_is_the_score_in_the_direction_of_theta():
     """Its largest value, by the gradients of single records at the four places, is what the note says."""
-    fit, noised = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
+    fit, noised = fitted_with_a_word("exponential", [0.6, -0.3], 1.0, seed=9)
     X, y = np.asarray(noised.X), np.asarray(noised.y)
     metric = X.T @ X / len(X)
     length = np.sqrt(fit.theta @ metric @ fit.theta)
@@ -56,7 +65,7 @@ def test_the_statistic_is_the_score_in_the_direction_of_theta():
 
 
 def test_nothing_is_looked_at_where_the_curvature_is_certain_or_theta_is_zero():
-    fit, noised = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
+    fit, noised = fitted_with_a_word("exponential", [0.6, -0.3], 1.0, seed=9)
     records = fit.corrected.records(noised.X, noised.y)
     rest = np.zeros(2), np.eye(2), fit.covariance
     assert SAID in note_on_longer_parameters(records, fit.theta, *rest, 5.0)

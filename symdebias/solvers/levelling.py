@@ -1,0 +1,168 @@
+"""Where scores level off within an interval: the ends of those that a score test does not reject."""
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq
+
+from symdebias._arrays import FloatArray
+from symdebias.inference import critical_value
+from symdebias.records import Derivatives, Records
+from symdebias.solvers.newton import is_allowed
+
+# The level of the intervals that are looked at, and how far their ends are looked for, in standard errors.
+_LEVEL, _PLACES = 0.95, (2.5, 3.2, 4.2, 5.6, 7.5, 10.0, 16.0)
+# With more parameters than this the others stay on the line: second derivatives take too long.
+_MOST_PARAMETERS = 64
+# Ends that are farther out by less than this share are as good as those of a constant curvature.
+_MUCH_FARTHER = 0.05
+# By how much a statistic of few records may fall short of a straight line's at an end before more are looked at.
+_SHORT = 0.03
+
+
+def levelling_of(
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    covariance: FloatArray,
+    curving: FloatArray | None,
+) -> FloatArray | None:
+    """Return what intervals need beside a variance, so that they reach the ends of those of score tests.
+
+    Standard errors take the mean score for a straight line. A score of a bounded slope levels off instead: where labels
+    of a rare class are noised, say, the records may rule out no large parameter, and an interval that is by the
+    curvature at the estimate is far too short on that side.
+
+    Parameters
+    ----------
+    records : Records
+        What was fitted.
+    theta : array of shape (Q,), float64
+        The root of the mean corrected score.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    covariance : array of shape (Q, Q), float64
+        That of theta.
+    curving : array of shape (Q, 2), float64, or None
+        What `symdebias.solvers.uncertain_curvature.variance_of_curvature` says.
+
+    Returns
+    -------
+    array of shape (Q, 2), float64, or None
+        c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, an
+        interval of 95% ends where the test does. None where all are 0.
+
+    Notes
+    -----
+    Along theta + t V e_j/se_j the statistic is e_j'H^-1 g/sqrt(e_j'H^-1 M H^-1 e_j/n), with g and H of the parameter
+    that is tested, and the meat M of the estimate: a score test with one Newton step of the other parameters (Boos
+    1992, The American Statistician 46). Where H is not positive there, it does not reject. Of more than 64 parameters,
+    and where second derivatives are differences, H is that of the estimate. Some thousand records tell the shape, and
+    standard errors the scale.
+    """
+    most = critical_value(_LEVEL)
+    few, many = _Shape(records.looked_at, theta, penalty), _Shape(records.tested, theta, penalty)
+    found = np.zeros((len(theta), 2))
+    for place, known in enumerate(np.diag(covariance)):
+        if not known > 0:
+            continue
+        move = covariance[:, place] / math.sqrt(known)
+        slope, bend = (0.0, 0.0) if curving is None else curving[place]
+        for side, sign in enumerate((-1.0, 1.0)):
+            glance = few.statistic(sign * move, place)
+            if glance is not None and glance(most) >= (1 - _SHORT) * most:
+                continue
+            statistic = many.statistic(sign * move, place)
+            if statistic is None:
+                continue
+
+            def variance(t: float, slope: float = sign * slope, bend: float = bend) -> float:
+                return max(1.0, 1 + slope * t + bend * t * t)
+
+            end = _end(lambda t, of=statistic, at=variance: of(t) / math.sqrt(at(t)), most)
+            plain = _end(lambda t, at=variance: t / math.sqrt(at(t)), most)
+            if end > (1 + _MUCH_FARTHER) * plain:
+                found[place, side] = max(0.0, most**-2 - (variance(end) / end**2 if math.isfinite(end) else bend))
+    return found if found.any() else None
+
+
+class _Shape:
+    """The mean score along lines through an estimate, by a part of the records."""
+
+    def __init__(self, records: Records, theta: FloatArray, penalty: FloatArray) -> None:
+        self.records, self.theta, self.penalty = records, theta, penalty
+        # Where there are standard errors the pass of second derivatives is compiled.
+        self._derivatives, how = records.derivatives_or_differences(roughly=True)
+        self._has_derivatives = how == "exact"
+        self._takes_steps = self._has_derivatives and len(theta) <= _MOST_PARAMETERS
+
+    @functools.cached_property
+    def _here(self) -> Derivatives:
+        return self._derivatives(self.theta, True)
+
+    @functools.cached_property
+    def _start(self) -> FloatArray:
+        return self._here.gradient if self._takes_steps else self._gradient(self.theta)
+
+    def _gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the mean gradient, by the pass that is compiled."""
+        if not self._has_derivatives:
+            return self.records.mean_gradient(theta)
+        own, count = self.records.weights, len(self.records)
+        shares = own / own.sum() if len(own) and own.any() else np.full(count, 1 / count)
+        found = self.records.factored_gradients(theta, by_derivatives=True)
+        if found is None:
+            return np.asarray(shares @ self.records.gradients(theta, slice(None), by_derivatives=True))
+        slopes, bends, jacobian = found
+        return np.asarray((shares * slopes) @ self.records.design_rows() + (bends @ shares) @ jacobian)
+
+    def statistic(self, move: FloatArray, place: int) -> Callable[[float], float] | None:
+        """Return the statistic of a test t moves away: t where the score is a straight line.
+
+        None where the part tells nothing of it.
+        """
+        unit, penalty = np.eye(len(move))[place], np.diag(self.penalty)
+
+        def score_at(hessian: FloatArray) -> tuple[FloatArray, float]:
+            try:
+                score = np.linalg.solve(hessian + penalty, unit)
+            except np.linalg.LinAlgError:
+                return unit, math.inf
+            spread = float(score @ self._here.meat @ score)
+            return score, math.sqrt(spread) if score[place] > 0 and spread > 0 else math.inf
+
+        here, spread_here = score_at(self._here.hessian)
+        near = float(here @ (self._here.hessian + penalty) @ move) / spread_here
+        if not (math.isfinite(near) and near * move[place] > 0):
+            return None
+
+        def at(t: float) -> float:
+            moved = self.theta + t * move
+            if not is_allowed(self.records.correction, moved):
+                return 0.0
+            with np.errstate(all="ignore"):
+                score, spread = here, spread_here
+                if self._takes_steps:
+                    found = self._derivatives(moved)
+                    score, spread = score_at(found.hessian)
+                    gradient = found.gradient
+                else:
+                    gradient = self._gradient(moved)
+                size = float(score @ (gradient - self._start + t * self.penalty * move)) / (spread * near)
+            return size if math.isfinite(size) else 0.0
+
+        return at
+
+
+def _end(statistic: Callable[[float], float], most: float) -> float:
+    """Return where a statistic first comes to a number beyond it; infinite where it does not."""
+    near = most
+    if statistic(near) >= most:
+        return most
+    for far in _PLACES:
+        if statistic(far) >= most:
+            return float(brentq(lambda t: statistic(t) - most, near, far, xtol=1e-2))
+        near = far
+    return math.inf
