@@ -63,7 +63,8 @@ def levelling_of(
     standard errors the scale.
     """
     most = critical_value(_LEVEL)
-    few, many = _Shape(records.looked_at, theta, penalty), _Shape(records.tested, theta, penalty)
+    few = _Shape(records.looked_at, theta, penalty, takes_steps=False)
+    many = _Shape(records.tested, theta, penalty)
     found = np.zeros((len(theta), 2))
     for place, known in enumerate(np.diag(covariance)):
         if not known > 0:
@@ -91,12 +92,14 @@ def levelling_of(
 class _Shape:
     """The mean score along lines through an estimate, by a part of the records."""
 
-    def __init__(self, records: Records, theta: FloatArray, penalty: FloatArray) -> None:
+    def __init__(
+        self, records: Records, theta: FloatArray, penalty: FloatArray, *, takes_steps: bool = True
+    ) -> None:
         self.records, self.theta, self.penalty = records, theta, penalty
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
         self._has_derivatives = how == "exact"
-        self._takes_steps = self._has_derivatives and len(theta) <= _MOST_PARAMETERS
+        self._takes_steps = takes_steps and self._has_derivatives and len(theta) <= _MOST_PARAMETERS
 
     @functools.cached_property
     def _here(self) -> Derivatives:
