@@ -8,6 +8,7 @@ cover, with and without it.
 """
 
 import argparse
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,7 +43,9 @@ def measure(
         y = np.where(rng.random(records) < expit(2 * X @ truth), 1.0, -1.0)
         noised = release.privatize(X, y, random_state=seed)
         try:
-            fit = sd.m_estimate(corrected, noised.X, noised.y)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", sd.VarianceWarning)
+                fit = sd.m_estimate(corrected, noised.X, noised.y)
             low, high = fit.confidence_interval().T
         except SymdebiasError:
             refused += 1

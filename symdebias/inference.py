@@ -593,11 +593,12 @@ class Inference:
             curving = np.stack([slopes, bends], axis=1)
         levelling = self.levelling
         if levelling is not None:
-            takes_part, worst = matrix != 0, levelling.max(axis=1)
-            levelling = np.stack([np.max(np.where(takes_part, worst, 0.0), axis=1, initial=0.0)] * 2, axis=1)
+            given, takes_part = levelling, matrix != 0
+            worst = np.max(np.where(takes_part, given.max(axis=1), 0.0), axis=1, initial=0.0)
+            levelling = np.stack([worst, worst], axis=1)
             for place in np.flatnonzero(takes_part.sum(axis=1) == 1):
                 (only,) = np.flatnonzero(takes_part[place])
-                levelling[place] = self.levelling[only][:: int(np.sign(matrix[place, only]))]
+                levelling[place] = given[only, :: int(np.sign(matrix[place, only]))]
         return replace(
             self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving, levelling=levelling
         )

@@ -349,6 +349,7 @@ LONG = {
     "estimated_noise.py --draws 2": "logistic       validation      5000   200",
     "safeguards.py --records 2000 --draws 2": "Huber ",
     "longer_parameters.py --draws 1": "true labels",
+    "rare_labels.py --draws 2": "probit, 20,000 records",
     "random_designs.py --designs 6 --most-records 2000": "parameters: ",
     "random_designs.py --designs 1 --start 5000 --many": "records 200000               1",
     "random_bounds.py --losses 2 --seed 4": "wrong: 0",

@@ -2,12 +2,13 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.inference import critical_value
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.newton import is_allowed
@@ -20,6 +21,8 @@ _MOST_PARAMETERS = 64
 _MUCH_FARTHER = 0.05
 # By how much a statistic of few records may fall short of a straight line's at an end before more are looked at.
 _SHORT = 0.03
+# By how much it may differ for the parameter that moves scores most, for none to be looked at.
+_STRAIGHT = 0.006
 
 
 def levelling_of(
@@ -66,35 +69,43 @@ def levelling_of(
     few = _Shape(records.looked_at, theta, penalty, takes_steps=False)
     many = _Shape(records.tested, theta, penalty)
     found = np.zeros((len(theta), 2))
-    for place, known in enumerate(np.diag(covariance)):
-        if not known > 0:
-            continue
-        move = covariance[:, place] / math.sqrt(known)
+    known = np.flatnonzero(np.diag(covariance) > 0)
+    moves = covariance[:, known] / np.sqrt(np.diag(covariance)[known])
+    program = records.correction.program
+    if isinstance(program, ScoreProgram) and len(program.scores) == 1 and len(known):
+        # Moves that change scores less are straighter still.
+        widest = int(np.argmax(np.abs(few.records.design_rows() @ moves).max(axis=0)))
+        if few.is_straight(moves[:, widest], int(known[widest]), most, _STRAIGHT):
+            return None
+    for place, move in zip(known.tolist(), moves.T, strict=True):
         slope, bend = (0.0, 0.0) if curving is None else curving[place]
         for side, sign in enumerate((-1.0, 1.0)):
-            glance = few.statistic(sign * move, place)
-            if glance is not None and glance(most) >= (1 - _SHORT) * most:
+            if few.is_straight(sign * move, place, most, _SHORT, sides=(1.0,)):
                 continue
             statistic = many.statistic(sign * move, place)
             if statistic is None:
                 continue
-
-            def variance(t: float, slope: float = sign * slope, bend: float = bend) -> float:
-                return max(1.0, 1 + slope * t + bend * t * t)
-
-            end = _end(lambda t, of=statistic, at=variance: of(t) / math.sqrt(at(t)), most)
-            plain = _end(lambda t, at=variance: t / math.sqrt(at(t)), most)
+            at = functools.partial(_variance, slope=sign * slope, bend=bend)
+            end = _end(_over_root(statistic, at), most)
+            plain = _end(_over_root(float, at), most)
             if end > (1 + _MUCH_FARTHER) * plain:
-                found[place, side] = max(0.0, most**-2 - (variance(end) / end**2 if math.isfinite(end) else bend))
+                found[place, side] = max(0.0, most**-2 - (at(end) / end**2 if math.isfinite(end) else bend))
     return found if found.any() else None
+
+
+def _variance(t: float, *, slope: float, bend: float) -> float:
+    """Return the variance that a score test has t standard errors away, as far as the noise of curvatures makes it."""
+    return max(1.0, 1 + slope * t + bend * t * t)
+
+
+def _over_root(statistic: Callable[[float], float], variance: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda t: statistic(t) / math.sqrt(variance(t))
 
 
 class _Shape:
     """The mean score along lines through an estimate, by a part of the records."""
 
-    def __init__(
-        self, records: Records, theta: FloatArray, penalty: FloatArray, *, takes_steps: bool = True
-    ) -> None:
+    def __init__(self, records: Records, theta: FloatArray, penalty: FloatArray, *, takes_steps: bool = True) -> None:
         self.records, self.theta, self.penalty = records, theta, penalty
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
@@ -120,6 +131,16 @@ class _Shape:
             return np.asarray(shares @ self.records.gradients(theta, slice(None), by_derivatives=True))
         slopes, bends, jacobian = found
         return np.asarray((shares * slopes) @ self.records.design_rows() + (bends @ shares) @ jacobian)
+
+    def is_straight(
+        self, move: FloatArray, place: int, far: float, within: float, *, sides: Sequence[float] = (-1.0, 1.0)
+    ) -> bool:
+        """Whether the statistic is nowhere less than that of a straight line by more than a share, so far out."""
+        for side in sides:
+            statistic = self.statistic(side * move, place)
+            if statistic is None or not statistic(far) >= (1 - within) * far:
+                return False
+        return True
 
     def statistic(self, move: FloatArray, place: int) -> Callable[[float], float] | None:
         """Return the statistic of a test t moves away: t where the score is a straight line.
