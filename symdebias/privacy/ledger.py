@@ -37,8 +37,8 @@ class LedgerEntry:
     population : str
         About whom.
     parts : tuple of (tuple of str, Guarantee)
-        Groups of columns, as collected, with what each cost; the target is called ``target``. A part without names is
-        about all columns.
+        Groups of columns, as collected, with what each cost; the target is called ``target``, and what it cost adds up
+        with that of a column of this name. A part without names is about all columns.
     unprotected : tuple of str
         What was released as it is.
     records : int or None

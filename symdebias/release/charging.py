@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import sampling
-from symdebias.privacy import Guarantee, Ledger
+from symdebias.privacy import Guarantee, Ledger, compose
 
 if TYPE_CHECKING:
     from symdebias.release.release import Release
@@ -61,7 +61,8 @@ def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
     Returns
     -------
     dict from tuple of str to Guarantee
-        The target counts as a column called ``target``; in one vector with the features it is one of their group.
+        The target counts as a column called ``target``, and adds up with a feature of that name; in one vector with the
+        features it is one of their group.
     """
     collected = release.categories.collected
     if release.coupling is not None:
@@ -70,4 +71,9 @@ def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
     else:
         pairs = [(collected(names or ()), mechanism.guarantee) for names, mechanism in release.groups]
         pairs += [] if release.target is None else [(("target",), release.target.guarantee)]
-    return {names: spent for names, spent in pairs if spent is not None}
+    # Parts may share names: those of the target and of a column that is called so.
+    costs: dict[str | tuple[str, ...], list[Guarantee]] = {}
+    for names, spent in pairs:
+        if spent is not None:
+            costs.setdefault(names, []).append(spent)
+    return {names: spent[0] if len(spent) == 1 else compose(spent) for names, spent in costs.items()}

@@ -8,6 +8,7 @@ import symdebias as sd
 from symdebias.mechanisms import sampling
 from symdebias.privacy import compose
 from symdebias.privacy import ledger as ledger_module
+from symdebias.release.charging import parts_of
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.4, 0.4, (30, 3))
@@ -161,3 +162,27 @@ def test_without_entropy_nothing_is_drawn_or_counted(book, monkeypatch):
     with pytest.raises(NotImplementedError, match="no source of randomness"):
         APART.privatize(*records(APART), ledger=book)
     assert book.entries == ()
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"target": sd.LaplaceMechanism(5.0, bounds=(-1, 1))},
+        {"target": NORMAL, "age": sd.LaplaceMechanism(0.5, bounds=(-1, 1))},
+        {"target": sd.RandomizedResponse(2.0)},
+    ],
+)
+def test_a_column_called_target_costs_beside_the_target(book, features):
+    release = sd.Release(features, sd.RandomizedResponse(1.0))
+    table = np.tile(Y[:, None], len(features)) if len(features) == 1 else X[:, :2]
+    release.privatize(table, Y, ledger=book)
+    (entry,) = book.entries
+    assert ("target",) in dict(entry.parts)
+    assert book.spent.epsilon >= release.guarantee.epsilon * (1 - 1e-12)
+    assert book.spent.delta >= release.guarantee.delta
+
+
+def test_parts_are_never_less_than_the_release():
+    for release in (APART, ONE_HOT, sd.Release({"target": NORMAL}, sd.RandomizedResponse(1.0))):
+        whole = compose(parts_of(release).values())
+        assert whole.epsilon >= release.guarantee.epsilon * (1 - 1e-12)
