@@ -34,6 +34,7 @@ from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.outward import note_on_longer_parameters
 from symdebias.solvers.residual_moments import moments_told
 from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.separation import refuse_one_label
 from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, variance_of_curvature
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
@@ -89,6 +90,7 @@ def at_root(
     that the records rule out none of them.
     """
     correction = records.correction
+    refuse_one_label(records, penalty)
     notes: list[str] = []
     hessian = found.hessian + np.diag(penalty)
     refusal = ""
