@@ -179,7 +179,7 @@ class Formula:
                     f"without noise; these are {', '.join(self._given.noiseless) or 'none'}. List its columns in "
                     "noiseless."
                 )
-            moved = sorted(named & {name for name, _ in (*as_pairs(self._given.center), *as_pairs(self._given.scale))})
+            moved = sorted(named & _moved_by(self._given))
             if moved:
                 raise ValueError(
                     f"{term} names {', '.join(moved)}, which was centred or scaled by the release. Leave it out of "
@@ -426,6 +426,11 @@ def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> Flo
                 f"exposure={shown(exposure, 60)} is no column without noise of these data; those are "
                 f"{', '.join(release.noiseless) or 'none'}. List it in noiseless, or pass its numbers."
             )
+        if exposure in _moved_by(release):
+            raise ValueError(
+                f"exposure={shown(exposure, 60)} was centred or scaled by the release. Leave it out of center= and "
+                "scale=, or pass its numbers in their own units."
+            )
         exposure = table[exposure]
     found = _arrays.real_array(exposure, "exposure")
     if found.ndim != 1 or not np.all(found > 0):
@@ -436,6 +441,11 @@ def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> Flo
 def as_pairs(numbers: Any) -> list[tuple[str, float]]:
     """Return public numbers by name, of a release that names its columns."""
     return list(dict(as_json(numbers)).items())
+
+
+def _moved_by(release: Release) -> set[str]:
+    """Return the columns that a release centres or scales."""
+    return {name for name, _ in (*as_pairs(release.center), *as_pairs(release.scale))}
 
 
 def _noised_columns(release: Any) -> dict[str, Mechanism]:

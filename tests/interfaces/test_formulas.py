@@ -241,6 +241,16 @@ def test_what_is_no_exposure(options, message):
         sd.fit("pay ~ age", table(), OPEN, **{"loss": "poisson", **options})
 
 
+@pytest.mark.parametrize("moved", [{"scale": {"year": 10.0}}, {"center": {"year": -1.0}}])
+def test_an_exposure_that_the_release_moves_is_passed_in_its_own_units(moved):
+    data, release = table(), sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year",), **moved)
+    with pytest.raises(ValueError, match="exposure='year' was centred or scaled by the release. .* in their own units"):
+        sd.fit("pay ~ age", data, release, loss="poisson", exposure="year")
+    found = sd.fit("pay ~ age", data, release, loss="poisson", exposure=data.year)
+    expected = sd.fit("pay ~ age", data, OPEN, loss="poisson", exposure="year")
+    np.testing.assert_array_equal(found.theta, expected.theta)
+
+
 def test_without_formulaic_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(MissingDependencyError, match=r"symdebias\[formulas\]"):
