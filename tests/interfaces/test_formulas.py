@@ -145,6 +145,46 @@ def test_what_a_formula_may_not_say(formula):
         sd.Formula(formula, table(), RELEASE)
 
 
+MOVED = {"hours-per-week": 10.0, "s": 2.0}
+
+
+def with_odd_names():
+    data = table().assign(**{"hours-per-week": np.linspace(1, 9, 90), "s": np.linspace(-1, 1, 90)})
+    # Names of functions and of the contrasts of formulaic.
+    data = data.assign(contr=data["my col"], log=data["my col"], center=data.year)
+    noised = {name: RELEASE.groups[0][1] for name in ("age", "contr", "log")}
+    return data, sd.Release(noised, noiseless=(*MOVED, "year", "region", "center"), center=MOVED, scale=MOVED)
+
+
+@pytest.mark.parametrize(
+    ("terms", "name", "term"),
+    [
+        ("`hours-per-week`:year", "hours-per-week", "hours-per-week:year"),
+        ("year:`hours-per-week`", "hours-per-week", "year:hours-per-week"),
+        # The column by itself besides is another term, and a number times it is another column of the same name.
+        ("s + s:year", "s", "s:year"),
+        ("2:s", "s", "2:s"),
+        ("C(region):s", "s", r"C\(region\):s"),
+        ("I(s)", "s", r"I\(s\)"),
+    ],
+)
+def test_columns_that_the_release_moves_stand_by_themselves(terms, name, term):
+    data, release = with_odd_names()
+    with pytest.raises(ValueError, match=f"^{name} was centred or scaled by the release, and {term} transforms it"):
+        sd.Formula(f"pay ~ age + {terms}", data, release)
+
+
+def test_categories_and_functions_called_like_columns_are_none():
+    data, release = with_odd_names()
+    made = sd.Formula("pay ~ age + C(region) + `hours-per-week` + {s}", data, release)
+    assert set(made.release.columns) == {"age", "C(region)[T.n]", "C(region)[T.s]", *MOVED}
+    assert dict(made.release.scale) == MOVED
+    np.testing.assert_array_equal(sd.Formula("pay ~ age + offset(center)", data, release).offset, data.year)
+    for call, name in (("exp(contr)", "contr"), ("log(log)", "log")):
+        with pytest.raises(ValueError, match=f"it transforms {name} after its noise"):
+            sd.Formula(f"pay ~ age + {call}", data, release)
+
+
 def test_a_target_with_noise_is_not_transformed():
     noisy = sd.Release({"age": RELEASE.groups[0][1]}, sd.GaussianMechanism.from_scale(0.1))
     assert sd.Formula("pay ~ age", table(), noisy).release.target == noisy.target
@@ -219,6 +259,7 @@ def test_offsets_and_exposure_are_those_by_hand():
         ("pay ~ age + offset(np.log(year))", OPEN, "more than a function of columns"),
         ("pay ~ age + log(offset(year))", OPEN, "calls offset"),
         ("pay ~ offset(year)", OPEN, "names no column. Name one on the right"),
+        ("pay ~ age + offset(`my col`)", OPEN, "is no function of columns. Rename columns whose names are no words"),
         ("pay ~ age + offset(time)", RELEASE, "time, which was centred or scaled by the release"),
     ],
 )
