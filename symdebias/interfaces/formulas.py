@@ -399,12 +399,13 @@ def fit(
     """
     if solver not in _SOLVERS:
         raise ValueError(f"solver={shown(solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+    made = Formula(formula, data, release)
     if isinstance(loss, str):
-        labels = labels_of(release)
+        # Of the formula's release: its target may have been a column of the one given.
+        labels = labels_of(made.release)
         loss = loss_by_name(loss, None if labels is None else len(labels))
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
-    made = Formula(formula, data, release)
     if loss.target_values is not None:
         # Labels in the words of the release, such as "no" and "yes".
         loss = in_labels(loss, labels_of(made.release))

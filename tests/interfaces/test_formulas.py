@@ -75,6 +75,20 @@ def test_losses_solvers_and_options_go_through():
     assert uncorrected.corrected.method == "none"
 
 
+@pytest.mark.parametrize("other", [None, ("f", "m"), ("a", "b", "c", "d")])
+def test_the_classes_of_softmax_are_those_of_the_outcome(other):
+    target = None if other is None else sd.RandomizedResponse(3.0, categories=other)
+    place = sd.RandomizedResponse(6.0, categories=("n", "e", "s"))
+    release = sd.Release({"age": sd.LaplaceMechanism.from_scale(0.1), "region": place}, target)
+    data = table(900)
+    found = sd.fit("region ~ age", data, release, loss="softmax", l2=0.1)
+    by_hand = sd.Release({"age": release.groups[0][1]}, place, fit_intercept=True)
+    corrected = sd.debias(sd.losses.softmax(3), by_hand)
+    expected = sd.m_estimate(corrected, data[["age"]], data.region, l2=0.1)
+    assert found.theta.shape == (3, 2)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+
+
 def test_predictions_are_for_the_columns_of_new_records():
     data = table()
     made = sd.Formula("pay ~ age + C(region) + center(b2)", data.assign(b2=data["my col"]), RELEASE_OF_B2)
