@@ -115,6 +115,7 @@ class Formula:
         expanded = [name for name in made.columns if name != "Intercept"]
         if not (expanded or self._plain):
             raise ValueError(f"{self.text!r:.200} names no column. Name one on the right.")
+        self._require_unmoved(rest, expanded)
         self.release = self._release_of(expanded, intercept)
         self.X = self._joined(table, made)
         self.y = self._target_of(target, table)
@@ -179,13 +180,13 @@ class Formula:
                     f"without noise; these are {', '.join(self._given.noiseless) or 'none'}. List its columns in "
                     "noiseless."
                 )
-            moved = sorted(named & {name for name, _ in (*as_pairs(self._given.center), *as_pairs(self._given.scale))})
+            moved = sorted(named & _moved_by(self._given))
             if moved:
                 raise ValueError(
                     f"{term} names {', '.join(moved)}, which was centred or scaled by the release. Leave it out of "
                     "center= and scale=, or pass the offset itself as offset=."
                 )
-            learned = sorted(_words(factor.expr) & _LEARNED)
+            learned = sorted(_calls(factor) & _LEARNED)
             if learned:
                 raise ValueError(
                     f"{term} calls {', '.join(learned)}, which learns from all records. An offset is known of each by "
@@ -255,6 +256,22 @@ class Formula:
             if name not in table.columns:
                 raise ValueError(f"{term} needs the column {name}, which the data do not have. Pass released records.")
 
+    def _require_unmoved(self, terms: list[Any], expanded: list[str]) -> None:
+        """Refuse terms that make of a centred or scaled column anything but that column.
+
+        A prediction centres and scales true columns after the formula has made them.
+        """
+        for term in terms:
+            names = {name for factor in term.factors for name in _variables(factor)}
+            if len(term.factors) == 1 and term.factors[0].expr in names & set(expanded):
+                continue
+            moved = sorted(names & _moved_by(self._given))
+            if moved:
+                raise ValueError(
+                    f"{', '.join(moved)} was centred or scaled by the release, and {term} transforms it. Use it as it "
+                    "is, or leave it out of center= and scale=."
+                )
+
     def _made(self, terms: list[Any], table: Any) -> Any:
         """Return formulaic's matrix of terms without noise."""
         try:
@@ -309,17 +326,6 @@ class Formula:
                 )
             if not left:
                 features[names] = mechanism
-        both = {name for name, _ in (*as_pairs(given.center), *as_pairs(given.scale))}
-        moved = sorted(
-            name
-            for name in given.noiseless
-            if name in both and name not in expanded and any(name in _words(one) for one in expanded)
-        )
-        if moved:
-            raise ValueError(
-                f"{', '.join(moved)} was centred or scaled by the release, and the formula transforms it. Use it as it "
-                "is, or leave it out of center= and scale=."
-            )
         kept = {*self._plain, *expanded}
         return Release(
             features or None,
@@ -393,12 +399,13 @@ def fit(
     """
     if solver not in _SOLVERS:
         raise ValueError(f"solver={shown(solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+    made = Formula(formula, data, release)
     if isinstance(loss, str):
-        labels = labels_of(release)
+        # Of the formula's release: its target may have been a column of the one given.
+        labels = labels_of(made.release)
         loss = loss_by_name(loss, None if labels is None else len(labels))
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
-    made = Formula(formula, data, release)
     if loss.target_values is not None:
         # Labels in the words of the release, such as "no" and "yes".
         loss = in_labels(loss, labels_of(made.release))
@@ -426,6 +433,11 @@ def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> Flo
                 f"exposure={shown(exposure, 60)} is no column without noise of these data; those are "
                 f"{', '.join(release.noiseless) or 'none'}. List it in noiseless, or pass its numbers."
             )
+        if exposure in _moved_by(release):
+            raise ValueError(
+                f"exposure={shown(exposure, 60)} was centred or scaled by the release. Leave it out of center= and "
+                "scale=, or pass its numbers in their own units."
+            )
         exposure = table[exposure]
     found = _arrays.real_array(exposure, "exposure")
     if found.ndim != 1 or not np.all(found > 0):
@@ -436,6 +448,11 @@ def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> Flo
 def as_pairs(numbers: Any) -> list[tuple[str, float]]:
     """Return public numbers by name, of a release that names its columns."""
     return list(dict(as_json(numbers)).items())
+
+
+def _moved_by(release: Release) -> set[str]:
+    """Return the columns that a release centres or scales."""
+    return {name for name, _ in (*as_pairs(release.center), *as_pairs(release.scale))}
 
 
 def _noised_columns(release: Any) -> dict[str, Mechanism]:
@@ -475,12 +492,12 @@ def _is_offset(term: Any) -> bool:
     Raises
     ------
     ValueError
-        It is multiplied with something, or is of more or less than one part.
+        It is multiplied with something, is of more or less than one part, or names a column whose name is no word.
     """
     texts = [str(factor.expr).replace(" ", "") for factor in term.factors]
     if not any(text.startswith("offset(") for text in texts):
         return False
-    body = ast.parse(term.factors[0].expr, mode="eval").body if len(texts) == 1 else None
+    body = _tree(term.factors[0]).body if len(texts) == 1 else None
     if not (isinstance(body, ast.Call) and len(body.args) == 1 and not body.keywords):
         raise ValueError(f"{term} is no offset: it stands by itself, as in 'y ~ x + offset(log(years))'.")
     return True
@@ -498,14 +515,8 @@ def _variables(factor: Any, more: frozenset[str] = frozenset()) -> set[str]:
         return set()
     if factor.eval_method.value == "lookup":
         return {factor.expr}
-    try:
-        nodes = list(ast.walk(ast.parse(factor.expr, mode="eval")))
-    except SyntaxError:
-        raise ValueError(
-            f"{shown(factor.expr, 100)} is no function of columns. Rename columns whose names are no words, or let "
-            "them stand by themselves."
-        ) from None
-    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    nodes = list(ast.walk(_tree(factor)))
+    called = _calls(factor)
     for node in nodes:
         is_contrast = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "contr"
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Attribute) and not is_contrast):
@@ -522,16 +533,39 @@ def _variables(factor: Any, more: frozenset[str] = frozenset()) -> set[str]:
             f"{shown(factor.expr, 100)} calls {', '.join(sorted(called - _CALLS - more))}. A formula may call "
             f"{', '.join(sorted(_CALLS))}: compute other columns before."
         )
-    return {node.id for node in nodes if isinstance(node, ast.Name)} - called - {"contr"}
+    # By place, and not by name: a column may be called as a function is.
+    others = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    others |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in others}
+
+
+def _calls(factor: Any) -> set[str]:
+    """Return the names of the functions that a factor calls."""
+    nodes = ast.walk(_tree(factor))
+    return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
+def _tree(factor: Any) -> ast.Expression:
+    """Return the expression of a factor.
+
+    Raises
+    ------
+    ValueError
+        It is none, as where it names a column whose name is no word.
+    """
+    try:
+        found: ast.Expression = ast.parse(factor.expr, mode="eval")
+    except SyntaxError:
+        raise ValueError(
+            f"{shown(factor.expr, 100)} is no function of columns. Rename columns whose names are no words, or let "
+            "them stand by themselves."
+        ) from None
+    return found
 
 
 def _attribute_called(node: ast.AST) -> str | None:
     """Return log where a node calls what belongs to a name, as np.log(x) does."""
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
-
-
-def _words(name: str) -> set[str]:
-    return set(re.findall(r"\w+", name))
 
 
 def _said(error: BaseException) -> str:

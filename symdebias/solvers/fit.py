@@ -300,12 +300,14 @@ class Fit:
         """
         return Predictor.of(self).predict(X, offset)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any, *, offset: Any = None) -> FloatArray:
         """Return the probabilities of the labels for true records, exp(-loss) at each of them.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
+            As for `decision_function`.
+        offset : array of shape (n,), optional
             As for `decision_function`.
 
         Returns
@@ -321,7 +323,7 @@ class Fit:
             not fit.
         """
         predictor = Predictor.of(self)
-        return predictor.probabilities(predictor.scores(X))
+        return predictor.probabilities(predictor.scores(X, offset))
 
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, offset: Any = None) -> float:
         """Return how well true records are predicted: the accuracy of labels, R2 of numbers.

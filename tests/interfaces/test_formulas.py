@@ -75,6 +75,20 @@ def test_losses_solvers_and_options_go_through():
     assert uncorrected.corrected.method == "none"
 
 
+@pytest.mark.parametrize("other", [None, ("f", "m"), ("a", "b", "c", "d")])
+def test_the_classes_of_softmax_are_those_of_the_outcome(other):
+    target = None if other is None else sd.RandomizedResponse(3.0, categories=other)
+    place = sd.RandomizedResponse(6.0, categories=("n", "e", "s"))
+    release = sd.Release({"age": sd.LaplaceMechanism.from_scale(0.1), "region": place}, target)
+    data = table(900)
+    found = sd.fit("region ~ age", data, release, loss="softmax", l2=0.1)
+    by_hand = sd.Release({"age": release.groups[0][1]}, place, fit_intercept=True)
+    corrected = sd.debias(sd.losses.softmax(3), by_hand)
+    expected = sd.m_estimate(corrected, data[["age"]], data.region, l2=0.1)
+    assert found.theta.shape == (3, 2)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+
+
 def test_predictions_are_for_the_columns_of_new_records():
     data = table()
     made = sd.Formula("pay ~ age + C(region) + center(b2)", data.assign(b2=data["my col"]), RELEASE_OF_B2)
@@ -143,6 +157,46 @@ REFUSED = {
 def test_what_a_formula_may_not_say(formula):
     with pytest.raises(ValueError, match=REFUSED[formula]):
         sd.Formula(formula, table(), RELEASE)
+
+
+MOVED = {"hours-per-week": 10.0, "s": 2.0}
+
+
+def with_odd_names():
+    data = table().assign(**{"hours-per-week": np.linspace(1, 9, 90), "s": np.linspace(-1, 1, 90)})
+    # Names of functions and of the contrasts of formulaic.
+    data = data.assign(contr=data["my col"], log=data["my col"], center=data.year)
+    noised = dict.fromkeys(("age", "contr", "log"), RELEASE.groups[0][1])
+    return data, sd.Release(noised, noiseless=(*MOVED, "year", "region", "center"), center=MOVED, scale=MOVED)
+
+
+@pytest.mark.parametrize(
+    ("terms", "name", "term"),
+    [
+        ("`hours-per-week`:year", "hours-per-week", "hours-per-week:year"),
+        ("year:`hours-per-week`", "hours-per-week", "year:hours-per-week"),
+        # The column by itself besides is another term, and a number times it is another column of the same name.
+        ("s + s:year", "s", "s:year"),
+        ("2:s", "s", "2:s"),
+        ("C(region):s", "s", r"C\(region\):s"),
+        ("I(s)", "s", r"I\(s\)"),
+    ],
+)
+def test_columns_that_the_release_moves_stand_by_themselves(terms, name, term):
+    data, release = with_odd_names()
+    with pytest.raises(ValueError, match=f"^{name} was centred or scaled by the release, and {term} transforms it"):
+        sd.Formula(f"pay ~ age + {terms}", data, release)
+
+
+def test_categories_and_functions_called_like_columns_are_none():
+    data, release = with_odd_names()
+    made = sd.Formula("pay ~ age + C(region) + `hours-per-week` + {s}", data, release)
+    assert set(made.release.columns) == {"age", "C(region)[T.n]", "C(region)[T.s]", *MOVED}
+    assert dict(made.release.scale) == MOVED
+    np.testing.assert_array_equal(sd.Formula("pay ~ age + offset(center)", data, release).offset, data.year)
+    for call, name in (("exp(contr)", "contr"), ("log(log)", "log")):
+        with pytest.raises(ValueError, match=f"it transforms {name} after its noise"):
+            sd.Formula(f"pay ~ age + {call}", data, release)
 
 
 def test_a_target_with_noise_is_not_transformed():
@@ -219,6 +273,7 @@ def test_offsets_and_exposure_are_those_by_hand():
         ("pay ~ age + offset(np.log(year))", OPEN, "more than a function of columns"),
         ("pay ~ age + log(offset(year))", OPEN, "calls offset"),
         ("pay ~ offset(year)", OPEN, "names no column. Name one on the right"),
+        ("pay ~ age + offset(`my col`)", OPEN, "is no function of columns. Rename columns whose names are no words"),
         ("pay ~ age + offset(time)", RELEASE, "time, which was centred or scaled by the release"),
     ],
 )
@@ -239,6 +294,16 @@ def test_what_is_no_offset(formula, release, message):
 def test_what_is_no_exposure(options, message):
     with pytest.raises(ValueError, match=message):
         sd.fit("pay ~ age", table(), OPEN, **{"loss": "poisson", **options})
+
+
+@pytest.mark.parametrize("moved", [{"scale": {"year": 10.0}}, {"center": {"year": -1.0}}])
+def test_an_exposure_that_the_release_moves_is_passed_in_its_own_units(moved):
+    data, release = table(), sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year",), **moved)
+    with pytest.raises(ValueError, match=r"exposure='year' was centred or scaled by the release\. .* in their own units"):
+        sd.fit("pay ~ age", data, release, loss="poisson", exposure="year")
+    found = sd.fit("pay ~ age", data, release, loss="poisson", exposure=data.year)
+    expected = sd.fit("pay ~ age", data, OPEN, loss="poisson", exposure="year")
+    np.testing.assert_array_equal(found.theta, expected.theta)
 
 
 def test_without_formulaic_the_extra_is_named(monkeypatch):

@@ -107,6 +107,17 @@ def test_predictions_take_the_offset():
     np.testing.assert_allclose(own.value, by_hand.mean(), rtol=1e-9)
 
 
+def test_probabilities_take_the_offset():
+    X, y, offset = labelled(300)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), BOTH, method="none"), X, y, offset=offset)
+    found = fit.predict_proba(X, offset=offset)
+    scores = np.column_stack([X, np.ones(len(y))]) @ fit.theta + offset
+    np.testing.assert_allclose(found[:, 1], 1 / (1 + np.exp(-scores)), rtol=1e-12)
+    np.testing.assert_array_equal(np.where(found[:, 1] > 0.5, 1, -1), fit.predict(X, offset=offset))
+    with pytest.raises(ValueError, match=r"has an offset, .* Pass offset=, with zeros"):
+        fit.predict_proba(X)
+
+
 def test_a_saved_fit_remembers_its_offset(tmp_path):
     X, y, offset = counts()
     sd.m_estimate(corrected(), X, y, offset=offset).save(tmp_path / "fit.npz")
