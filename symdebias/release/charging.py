@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import sampling
-from symdebias.privacy import Guarantee, Ledger
+from symdebias.privacy import Guarantee, Ledger, compose
 
 if TYPE_CHECKING:
     from symdebias.release.release import Release
@@ -61,7 +61,8 @@ def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
     Returns
     -------
     dict from tuple of str to Guarantee
-        The target counts as a column called ``target``; in one vector with the features it is one of their group.
+        The target counts as a column called ``target``; in one vector with the features it is one of their group. A
+        feature of that name, noised by itself, and the target count as one, with what both cost together.
     """
     collected = release.categories.collected
     if release.coupling is not None:
@@ -70,4 +71,9 @@ def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
     else:
         pairs = [(collected(names or ()), mechanism.guarantee) for names, mechanism in release.groups]
         pairs += [] if release.target is None else [(("target",), release.target.guarantee)]
-    return {names: spent for names, spent in pairs if spent is not None}
+    found: dict[str | tuple[str, ...], Guarantee] = {}
+    for names, spent in pairs:
+        if spent is not None:
+            # A feature may have the name of the target; neither may take the place of the other.
+            found[names] = compose([found[names], spent]) if names in found else spent
+    return found
