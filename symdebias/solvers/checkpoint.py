@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -194,12 +194,12 @@ def kept(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
 
 
 def described(corrected: CorrectedLoss, records: Records, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes a run what it is: the loss, the release, the records, and the arguments of the solver.
+    """Return what makes a run what it is: loss, release, correction, records, and the arguments of the solver.
 
     Parameters
     ----------
     corrected : CorrectedLoss
-        The loss.
+        The loss, with the method of its correction and what that was given.
     records : Records
         The records. They are told by their number, their columns and some of them: those that a fit is tested on, or
         the first ones where a source is read from its beginning to its end.
@@ -211,7 +211,7 @@ def described(corrected: CorrectedLoss, records: Records, arguments: Mapping[str
     return {
         "loss": str(corrected.declared.expression),
         "release": told(corrected.release.to_json().encode()),
-        "method": corrected.method,
+        "method": _method(corrected.approach),
         "design": None if design is None else told(repr(design).encode()),
         "number of records": len(records),
         "number of columns": records.columns,
@@ -220,6 +220,12 @@ def described(corrected: CorrectedLoss, records: Records, arguments: Mapping[str
         "noise_scale": None if records.scales is None else told(records.scales),
         **{name: told(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()},
     }
+
+
+def _method(approach: Any) -> str:
+    """Return the name of a method with its settings; a design of surrogates, which is long, stands by itself."""
+    settings = [f"{one.name} {getattr(approach, one.name)}" for one in fields(approach) if one.name != "design"]
+    return ", ".join([approach.name, *settings])
 
 
 def told(*values: Any) -> str:

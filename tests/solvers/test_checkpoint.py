@@ -238,6 +238,42 @@ def test_another_run_is_refused(changed, message, place, monkeypatch):
     assert place.read_bytes() == before
 
 
+NORMAL = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+
+
+@pytest.mark.parametrize(
+    ("of", "by", "message"),
+    [
+        (("series", {"order": 1}), ("series", {"order": 3}), "'series, order 1', and here it is 'series, order 3'"),
+        (("quadrature", {"nodes": 8}), ("quadrature", {"nodes": 12}), "'quadrature, nodes 8', and here it is"),
+        (("series", {"order": 2}), ("exact", {}), "'series, order 2', and here it is 'exact'"),
+    ],
+)
+@pytest.mark.parametrize("solve", [sd.sgd, sd.m_estimate])
+def test_a_run_under_another_correction_is_refused(solve, of, by, message, place, monkeypatch):
+    X, y = learnable()
+    options = {"epochs": 4, "random_state": 3, "l2": 0.1} if solve is sd.sgd else {"l2": 0.1}
+    options["checkpoint"] = place
+    begun, other = (sd.debias(sd.losses.exponential(), NORMAL, method=name, **given) for name, given in (of, by))
+    restore = killed_at(monkeypatch, 1)
+    with pytest.raises(Killed):
+        solve(begun, X, y, **options)
+    restore()
+    before = place.read_bytes()
+    with pytest.raises(ValueError, match=f"the checkpoint of another run: its method was {message}"):
+        solve(other, X, y, **options)
+    assert place.read_bytes() == before
+    # The same correction, made anew, goes on with it.
+    solve(sd.debias(sd.losses.exponential(), NORMAL, method=of[0], **of[1]), X, y, **options)
+    assert not place.exists()
+
+
+def test_methods_without_settings_are_told_by_their_name():
+    for method in ("exact", "surrogate", "none"):
+        corrected = sd.debias(sd.losses.exponential(), NORMAL, method=method)
+        assert checkpoint.described(corrected, corrected.records(*learnable(100)), {})["method"] == method
+
+
 def damaged(content):
     return content[: len(content) // 2]
 
