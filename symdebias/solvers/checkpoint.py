@@ -22,7 +22,7 @@ import numpy as np
 from symdebias import _files
 from symdebias._domains import seen, shown
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import FormatError, SymdebiasError
+from symdebias.exceptions import DerivationLimitError, FormatError, MissingDependencyError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers import saved_fit
 
@@ -32,6 +32,8 @@ _DOCUMENT = "checkpoint.json"
 _SECONDS = 10.0
 # Records at the beginning of a source that tell it from another.
 _TOLD_BY = 10_000
+# Errors that say nothing of the run: files that are damaged, packages and time that the same call may have later.
+_NO_RESULT = (FormatError, MissingDependencyError, DerivationLimitError)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Checkpoint:
         self._path, self._run = Path(path), {"nothing": True}
         self._entries: dict[str, Any] = {}
         self._stages: list[dict[str, Any]] = []
+        self._has_begun = False
         self._written = time.monotonic()
 
     def begin(self, run: Mapping[str, Any]) -> None:
@@ -82,6 +85,7 @@ class Checkpoint:
         self._run = dict(run)
         if self._path.exists():
             self._read()
+        self._has_begun = True
 
     def _read(self) -> None:
         name = seen(self._path.name, 80)
@@ -169,16 +173,18 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file of a run that is at its end."""
-        self._path.unlink(missing_ok=True)
+        """Remove the file of a run that is at its end; one that has not begun may be that of another run, and stays."""
+        if self._has_begun:
+            self._path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def kept(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
     """Yield the checkpoint of a run, or None without a path; the file is removed once the run has come to a result.
 
-    A refusal is a result as well. What stops a process (a full disk, Ctrl-C) is none, and leaves the file; so does a
-    file that is not that of the run.
+    A refusal of a run that has begun is a result as well. What stops a process (a full disk, Ctrl-C, a package that is
+    missing, a limit on derivations) is none, and leaves the file. So does all that comes before the file is known to be
+    that of the run, and a file that is not.
     """
     if path is None:
         yield None
@@ -187,7 +193,7 @@ def kept(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
     try:
         yield checkpoint
     except SymdebiasError as error:
-        if not isinstance(error, FormatError):
+        if not isinstance(error, _NO_RESULT):
             checkpoint.remove()
         raise
     checkpoint.remove()

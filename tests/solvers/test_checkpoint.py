@@ -14,7 +14,13 @@ from instances import gaussian_release, records
 
 import symdebias as sd
 from symdebias._randomness import generator
-from symdebias.exceptions import DivergenceError, FormatError
+from symdebias.exceptions import (
+    DerivationLimitError,
+    DivergenceError,
+    FormatError,
+    MissingDependencyError,
+    NoExactCorrectionError,
+)
 from symdebias.solvers import checkpoint, saved_fit
 from symdebias.solvers.health import Examination
 
@@ -333,6 +339,69 @@ def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):
     monkeypatch.setattr(solver, "Examination", interrupted)
     with pytest.raises(sd.FitInterrupted):
         sd.sgd(CORRECTED, X, y, step_size=0.2, checkpoint=place)
+    assert place.exists()
+
+
+@pytest.mark.parametrize("solve", [sd.sgd, sd.m_estimate, sd.sgd_replicates])
+def test_a_package_that_is_missing_leaves_the_file(solve, place, monkeypatch):
+    X, y = learnable()
+    descent = {"batch_size": 32, "epochs": 2, "random_state": 3}
+    own = {sd.sgd: {"step_size": 0.2, **descent}, sd.sgd_replicates: descent, sd.m_estimate: {}}
+    options = {"checkpoint": place, **own[solve]}
+    first = ([{"step_size": 0.2}],) if solve is sd.sgd_replicates else ()
+    restore = killed_at(monkeypatch, 1)
+    with pytest.raises(Killed):
+        solve(CORRECTED, X, y, *first, **options)
+    restore()
+    before = place.read_bytes()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "tqdm", None)
+        with pytest.raises(MissingDependencyError):
+            solve(CORRECTED, X, y, *first, progress=True, **options)
+        assert place.read_bytes() == before
+        # Nor is that of another run removed.
+        other = sd.sgd if solve is sd.m_estimate else sd.m_estimate
+        with pytest.raises((ValueError, MissingDependencyError)):
+            other(CORRECTED, X, y, progress=True, checkpoint=place)
+        assert place.read_bytes() == before
+    solve(CORRECTED, X, y, *first, **options)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "begins", "stays"),
+    [
+        (DivergenceError, True, False),
+        (DivergenceError, False, True),
+        (NoExactCorrectionError, False, True),
+        (MissingDependencyError, True, True),
+        (DerivationLimitError, True, True),
+        (FormatError, True, True),
+        (OSError, True, True),
+    ],
+)
+def test_only_a_result_of_the_run_itself_removes_its_file(error, begins, stays, place):
+    file = checkpoint.Checkpoint(place)
+    file.begin({"a": 1})
+    file.keep(0, lambda: {"theta": np.zeros(3)}, at_once=True)
+
+    def run():
+        with checkpoint.kept(place) as journal:
+            if begins:
+                journal.begin({"a": 1})
+            raise error("refused")
+
+    with pytest.raises(error, match="refused"):
+        run()
+    assert place.exists() == stays
+
+
+def test_a_run_that_is_refused_by_the_file_of_another_leaves_it(place):
+    file = checkpoint.Checkpoint(place)
+    file.begin({"a": 1})
+    file.keep(0, lambda: {"theta": np.zeros(3)}, at_once=True)
+    with pytest.raises(ValueError, match="of another run"), checkpoint.kept(place) as journal:
+        journal.begin({"a": 2})
     assert place.exists()
 
 
