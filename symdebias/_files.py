@@ -5,6 +5,7 @@ content or the new one; of a file that only grows, all that was ever confirmed.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -18,6 +19,8 @@ from typing import BinaryIO
 if sys.platform != "win32":
     import fcntl
 
+# What systems say of a place that has a folder with files, or a file.
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 # Threads of one process: on some file systems the lock of a file is that of the process.
 _THREADS = threading.Lock()
 
@@ -77,7 +80,7 @@ def write_folder(path: str | os.PathLike[str], files: Mapping[str, Callable[[Bin
     Raises
     ------
     FileExistsError
-        There is something at that place; it is unchanged.
+        There is something at that place, or was when the folder was whole; it is unchanged.
     OSError
         It could not be written, and nothing of it is left.
     """
@@ -92,13 +95,34 @@ def write_folder(path: str | os.PathLike[str], files: Mapping[str, Callable[[Bin
                 stream.flush()
                 os.fsync(stream.fileno())
         keep_name(aside / "any")
+        move_folder(aside, place)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    keep_name(place)
+
+
+def move_folder(aside: Path, place: Path) -> None:
+    """Move a folder that is whole to its place, where nothing is or an empty folder.
+
+    Raises
+    ------
+    FileExistsError
+        Something has come to that place; it is unchanged.
+    OSError
+        It could not be moved.
+    """
+    try:
         # An empty folder gives way on POSIX alone; one that is not empty makes this fail everywhere.
         with contextlib.suppress(FileNotFoundError):
             place.rmdir()
         aside.rename(place)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-    keep_name(place)
+    except OSError as error:
+        if error.errno not in _TAKEN:
+            raise
+        raise FileExistsError(
+            f"something has come to {place} while the folder was written, and nothing is overwritten. Name a folder "
+            "that is not there yet."
+        ) from error
 
 
 def require_place(path: str | os.PathLike[str]) -> None:

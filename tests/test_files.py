@@ -183,3 +183,40 @@ def test_what_is_read_is_all(tmp_path):
 def test_a_file_without_a_folder_is_refused_by_the_name_of_the_folder(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none is not there\. Make it"):
         _files.write_whole(tmp_path / "none" / "fit.npz", in_pieces)
+
+
+def files_come(place):
+    place.mkdir()
+    (place / "theirs").write_bytes(OLD)
+
+
+def a_file_comes(place):
+    place.write_bytes(OLD)
+
+
+@pytest.mark.parametrize("before", ["rmdir", "rename"])
+@pytest.mark.parametrize("come", [files_come, a_file_comes])
+def test_what_comes_to_the_place_of_a_folder_meanwhile_is_kept(before, come, tmp_path, monkeypatch):
+    place, act = tmp_path / "out", getattr(os, before)
+
+    def late(*arguments, **options):
+        monkeypatch.setattr(os, before, act)
+        come(place)
+        return act(*arguments, **options)
+
+    monkeypatch.setattr(os, before, late)
+    with pytest.raises(FileExistsError, match=r"has come to .*out while the folder was written.* Name a folder"):
+        _files.write_folder(place, {"a": in_pieces})
+    assert list(tmp_path.iterdir()) == [place]
+    assert (place / "theirs" if come is files_come else place).read_bytes() == OLD
+
+
+def test_a_folder_that_cannot_be_moved_says_why(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(OSError, match="Input/output error") as failed:
+        _files.write_folder(tmp_path / "out", {"a": in_pieces})
+    assert not isinstance(failed.value, FileExistsError)
+    assert list(tmp_path.iterdir()) == []

@@ -37,8 +37,8 @@ class LedgerEntry:
     population : str
         About whom.
     parts : tuple of (tuple of str, Guarantee)
-        Groups of columns, as collected, with what each cost; the target is called ``target``, and what it cost adds up
-        with that of a column of this name. A part without names is about all columns.
+        Groups of columns, as collected, with what each cost; the target is called ``target``, and a column of that name
+        counts as one with it. A part without names is about all columns.
     unprotected : tuple of str
         What was released as it is.
     records : int or None
@@ -175,8 +175,9 @@ class Ledger:
         The most that all releases together may cost: epsilon, delta, model and adjacency. Without it the one that the
         file has. A total never grows; a smaller one takes the place of the one before.
     columns : mapping from str or tuple of str to Guarantee, optional
-        Totals for groups of columns besides, as they are collected; the target is called ``target``. Each counts what
-        is released of any column in it, with the whole cost of columns that are noised together.
+        Totals for groups of columns besides, as they are collected; the target is called ``target``, and so is counted
+        with a column of that name. Each counts what is released of any column in it, with the whole cost of columns
+        that are noised together.
     composition : {"exact", "basic"}, optional
         How releases add up; "exact" by default, and later what the file has. See the notes.
 
@@ -196,6 +197,9 @@ class Ledger:
     *how much* a later release costs does not depend on what earlier ones have shown; what is released may depend on it.
     Where budgets are chosen as one goes, sums are proved, and exact composition of normal noise alone, but not of both
     together: choose ``composition="basic"``, which adds up the costs of releases, each composed in itself.
+
+    A release calls its target ``target``. A feature of that name is not told from it: a release of both counts what
+    both cost together, and a total of ``target`` is one of both. Call such a column otherwise to count it by itself.
 
     A line is written, and on the disk, before noise is drawn. So a crash may count a release that never went out; it
     never forgets one that did. Processes and threads take turns by a lock on the file (`fcntl`, which Windows does not

@@ -61,8 +61,8 @@ def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
     Returns
     -------
     dict from tuple of str to Guarantee
-        The target counts as a column called ``target``, and adds up with a feature of that name; in one vector with the
-        features it is one of their group.
+        The target counts as a column called ``target``; in one vector with the features it is one of their group. A
+        feature of that name, noised by itself, and the target count as one, with what both cost together.
     """
     collected = release.categories.collected
     if release.coupling is not None:
@@ -71,9 +71,9 @@ def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
     else:
         pairs = [(collected(names or ()), mechanism.guarantee) for names, mechanism in release.groups]
         pairs += [] if release.target is None else [(("target",), release.target.guarantee)]
-    # Parts may share names: those of the target and of a column that is called so.
-    costs: dict[str | tuple[str, ...], list[Guarantee]] = {}
+    found: dict[str | tuple[str, ...], Guarantee] = {}
     for names, spent in pairs:
         if spent is not None:
-            costs.setdefault(names, []).append(spent)
-    return {names: spent[0] if len(spent) == 1 else compose(spent) for names, spent in costs.items()}
+            # A feature may have the name of the target; neither may take the place of the other.
+            found[names] = compose([found[names], spent]) if names in found else spent
+    return found

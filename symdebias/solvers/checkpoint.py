@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from symdebias import _files
 from symdebias._domains import seen, shown
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import FormatError, SymdebiasError
+from symdebias.exceptions import DerivationLimitError, FormatError, MissingDependencyError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers import saved_fit
 
@@ -32,6 +32,8 @@ _DOCUMENT = "checkpoint.json"
 _SECONDS = 10.0
 # Records at the beginning of a source that tell it from another.
 _TOLD_BY = 10_000
+# Errors that say nothing of the run: files that are damaged, packages and time that the same call may have later.
+_NO_RESULT = (FormatError, MissingDependencyError, DerivationLimitError)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Checkpoint:
         self._path, self._run = Path(path), {"nothing": True}
         self._entries: dict[str, Any] = {}
         self._stages: list[dict[str, Any]] = []
+        self._has_begun = False
         self._written = time.monotonic()
 
     def begin(self, run: Mapping[str, Any]) -> None:
@@ -82,6 +85,7 @@ class Checkpoint:
         self._run = dict(run)
         if self._path.exists():
             self._read()
+        self._has_begun = True
 
     def _read(self) -> None:
         name = seen(self._path.name, 80)
@@ -169,16 +173,18 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file of a run that is at its end."""
-        self._path.unlink(missing_ok=True)
+        """Remove the file of a run that is at its end; one that has not begun may be that of another run, and stays."""
+        if self._has_begun:
+            self._path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def kept(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
     """Yield the checkpoint of a run, or None without a path; the file is removed once the run has come to a result.
 
-    A refusal is a result as well. What stops a process (a full disk, Ctrl-C) is none, and leaves the file; so does a
-    file that is not that of the run.
+    A refusal of a run that has begun is a result as well. What stops a process (a full disk, Ctrl-C, a package that is
+    missing, a limit on derivations) is none, and leaves the file. So does all that comes before the file is known to be
+    that of the run, and a file that is not.
     """
     if path is None:
         yield None
@@ -187,19 +193,19 @@ def kept(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
     try:
         yield checkpoint
     except SymdebiasError as error:
-        if not isinstance(error, FormatError):
+        if not isinstance(error, _NO_RESULT):
             checkpoint.remove()
         raise
     checkpoint.remove()
 
 
 def described(corrected: CorrectedLoss, records: Records, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what makes a run what it is: the loss, the release, the records, and the arguments of the solver.
+    """Return what makes a run what it is: loss, release, correction, records, and the arguments of the solver.
 
     Parameters
     ----------
     corrected : CorrectedLoss
-        The loss.
+        The loss, with the method of its correction and what that was given.
     records : Records
         The records. They are told by their number, their columns and some of them: those that a fit is tested on, or
         the first ones where a source is read from its beginning to its end.
@@ -211,7 +217,7 @@ def described(corrected: CorrectedLoss, records: Records, arguments: Mapping[str
     return {
         "loss": str(corrected.declared.expression),
         "release": told(corrected.release.to_json().encode()),
-        "method": corrected.method,
+        "method": _method(corrected.approach),
         "design": None if design is None else told(repr(design).encode()),
         "number of records": len(records),
         "number of columns": records.columns,
@@ -220,6 +226,12 @@ def described(corrected: CorrectedLoss, records: Records, arguments: Mapping[str
         "noise_scale": None if records.scales is None else told(records.scales),
         **{name: told(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()},
     }
+
+
+def _method(approach: Any) -> str:
+    """Return the name of a method with its settings; a design of surrogates, which is long, stands by itself."""
+    settings = [f"{one.name} {getattr(approach, one.name)}" for one in fields(approach) if one.name != "design"]
+    return ", ".join([approach.name, *settings])
 
 
 def told(*values: Any) -> str:

@@ -83,8 +83,8 @@ def refuse_one_label(records: Records, penalty: FloatArray) -> None:
             target = total / count if count else 0.0
             if count and squares * count == total * total and _has_no_minimum(loss, target):
                 raise DivergenceError(
-                    f"of {len(records):,} records {which}, {count:,.0f}, all have the target {target:g}, and the loss has "
-                    f"no minimum there: no {names[parameters[place]]} is the best. Leave the column out, join it with "
+                    f"of {len(records):,} records {which}, {count:,.0f}, all have the target {target:g}, and the loss "
+                    f"has no minimum there: no {names[parameters[place]]} is the best. Leave the column out, join it with "
                     "another, use more records, or raise l2."
                 )
 

@@ -1,5 +1,6 @@
 import hashlib
 import secrets
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,46 @@ def test_a_release_is_counted_by_its_groups_of_columns(book, release, columns, u
     assert book.spent.epsilon == min(
         compose([noised.guarantee] * 2).epsilon, compose([one for _, one in entry.parts] * 2).epsilon
     )
+
+
+CALLED_TARGET = {
+    "laplace": (sd.Release({"target": sd.LaplaceMechanism(5.0, bounds=(-1, 1))}, sd.RandomizedResponse(1.0)), 1),
+    "normal": (sd.Release({"target": NORMAL}, sd.GaussianMechanism(0.5, 1e-6, 1.0)), 1),
+    "normal and pure": (sd.Release({"target": NORMAL, "age": NORMAL}, sd.RandomizedResponse(1.0)), 2),
+    "responses": (sd.Release({"target": sd.RandomizedResponse(0.5), "age": NORMAL}, sd.RandomizedResponse(1.0)), 2),
+    "staircase": (sd.Release({"target": sd.StaircaseMechanism(2.0, bounds=(-1, 1))}, sd.RandomizedResponse(1.0)), 1),
+    "one-hot": (sd.Release({"target": NORMAL}, sd.RandomizedResponse(1.0), categories={"target": ("n", "e", "s")}), 1),
+    "in a group": (sd.Release({("age", "target"): NORMAL}, sd.RandomizedResponse(1.0)), 2),
+    "in one vector": (sd.Release({("age", "target"): NORMAL}, target="joint", target_bounds=(-1, 1)), 1),
+}
+
+
+@pytest.mark.parametrize("kind", CALLED_TARGET)
+def test_a_feature_called_target_is_counted_with_the_target(book, kind):
+    release, parts = CALLED_TARGET[kind]
+    columns = len(release.categories.collected(release.columns))
+    signs = np.sign(RNG.normal(size=(30, columns)))
+    X = {"one-hot": RNG.integers(0, 3, (30, 1)), "responses": signs * [1, 0.5][:columns]}.get(kind, signs / 2)
+    noised = release.privatize(X, Y, ledger=book)
+    (entry,) = book.entries
+    assert len(entry.parts) == parts
+    spent = noised.guarantee
+    assert book.spent.epsilon >= spent.epsilon * (1 - 1e-12)
+    assert book.spent.delta >= spent.delta * (1 - 1e-12)
+    # No more than the sum of what its mechanisms cost.
+    mechanisms = [one for _, one in release.groups] + ([] if release.target is None else [release.target])
+    basic = spent if release.coupling else compose([replace(one.guarantee, multiplier=None) for one in mechanisms])
+    assert book.spent.epsilon <= basic.epsilon * (1 + 1e-12)
+    if parts == 1:
+        assert book.spent_on("target").epsilon == book.spent.epsilon
+
+
+def test_a_total_holds_for_a_feature_called_target(tmp_path, draws):
+    book = sd.Ledger(tmp_path / "spent.jsonl", "people", total=sd.Guarantee(1.5, 0.0))
+    release = sd.Release({"target": sd.LaplaceMechanism(5.0, bounds=(-1, 1))}, sd.RandomizedResponse(1.0))
+    with pytest.raises(sd.PrivacyError, match=r"this release would be epsilon 6, of a total of epsilon 1\.5"):
+        release.privatize(X[:, :1], Y, ledger=book)
+    assert draws == []
 
 
 def test_row_labels_that_are_kept_are_unprotected(book):

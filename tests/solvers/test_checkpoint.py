@@ -14,7 +14,13 @@ from instances import gaussian_release, records
 
 import symdebias as sd
 from symdebias._randomness import generator
-from symdebias.exceptions import DivergenceError, FormatError
+from symdebias.exceptions import (
+    DerivationLimitError,
+    DivergenceError,
+    FormatError,
+    MissingDependencyError,
+    NoExactCorrectionError,
+)
 from symdebias.solvers import checkpoint, saved_fit
 from symdebias.solvers.health import Examination
 
@@ -238,6 +244,42 @@ def test_another_run_is_refused(changed, message, place, monkeypatch):
     assert place.read_bytes() == before
 
 
+NORMAL = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+
+
+@pytest.mark.parametrize(
+    ("of", "by", "message"),
+    [
+        (("series", {"order": 1}), ("series", {"order": 3}), "'series, order 1', and here it is 'series, order 3'"),
+        (("quadrature", {"nodes": 8}), ("quadrature", {"nodes": 12}), "'quadrature, nodes 8', and here it is"),
+        (("series", {"order": 2}), ("exact", {}), "'series, order 2', and here it is 'exact'"),
+    ],
+)
+@pytest.mark.parametrize("solve", [sd.sgd, sd.m_estimate])
+def test_a_run_under_another_correction_is_refused(solve, of, by, message, place, monkeypatch):
+    X, y = learnable()
+    options = {"epochs": 4, "random_state": 3, "l2": 0.1} if solve is sd.sgd else {"l2": 0.1}
+    options["checkpoint"] = place
+    begun, other = (sd.debias(sd.losses.exponential(), NORMAL, method=name, **given) for name, given in (of, by))
+    restore = killed_at(monkeypatch, 1)
+    with pytest.raises(Killed):
+        solve(begun, X, y, **options)
+    restore()
+    before = place.read_bytes()
+    with pytest.raises(ValueError, match=f"the checkpoint of another run: its method was {message}"):
+        solve(other, X, y, **options)
+    assert place.read_bytes() == before
+    # The same correction, made anew, goes on with it.
+    solve(sd.debias(sd.losses.exponential(), NORMAL, method=of[0], **of[1]), X, y, **options)
+    assert not place.exists()
+
+
+def test_methods_without_settings_are_told_by_their_name():
+    for method in ("exact", "surrogate", "none"):
+        corrected = sd.debias(sd.losses.exponential(), NORMAL, method=method)
+        assert checkpoint.described(corrected, corrected.records(*learnable(100)), {})["method"] == method
+
+
 def damaged(content):
     return content[: len(content) // 2]
 
@@ -297,6 +339,69 @@ def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):
     monkeypatch.setattr(solver, "Examination", interrupted)
     with pytest.raises(sd.FitInterrupted):
         sd.sgd(CORRECTED, X, y, step_size=0.2, checkpoint=place)
+    assert place.exists()
+
+
+@pytest.mark.parametrize("solve", [sd.sgd, sd.m_estimate, sd.sgd_replicates])
+def test_a_package_that_is_missing_leaves_the_file(solve, place, monkeypatch):
+    X, y = learnable()
+    descent = {"batch_size": 32, "epochs": 2, "random_state": 3}
+    own = {sd.sgd: {"step_size": 0.2, **descent}, sd.sgd_replicates: descent, sd.m_estimate: {}}
+    options = {"checkpoint": place, **own[solve]}
+    first = ([{"step_size": 0.2}],) if solve is sd.sgd_replicates else ()
+    restore = killed_at(monkeypatch, 1)
+    with pytest.raises(Killed):
+        solve(CORRECTED, X, y, *first, **options)
+    restore()
+    before = place.read_bytes()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "tqdm", None)
+        with pytest.raises(MissingDependencyError):
+            solve(CORRECTED, X, y, *first, progress=True, **options)
+        assert place.read_bytes() == before
+        # Nor is that of another run removed.
+        other = sd.sgd if solve is sd.m_estimate else sd.m_estimate
+        with pytest.raises((ValueError, MissingDependencyError)):
+            other(CORRECTED, X, y, progress=True, checkpoint=place)
+        assert place.read_bytes() == before
+    solve(CORRECTED, X, y, *first, **options)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "begins", "stays"),
+    [
+        (DivergenceError, True, False),
+        (DivergenceError, False, True),
+        (NoExactCorrectionError, False, True),
+        (MissingDependencyError, True, True),
+        (DerivationLimitError, True, True),
+        (FormatError, True, True),
+        (OSError, True, True),
+    ],
+)
+def test_only_a_result_of_the_run_itself_removes_its_file(error, begins, stays, place):
+    file = checkpoint.Checkpoint(place)
+    file.begin({"a": 1})
+    file.keep(0, lambda: {"theta": np.zeros(3)}, at_once=True)
+
+    def run():
+        with checkpoint.kept(place) as journal:
+            if begins:
+                journal.begin({"a": 1})
+            raise error("refused")
+
+    with pytest.raises(error, match="refused"):
+        run()
+    assert place.exists() == stays
+
+
+def test_a_run_that_is_refused_by_the_file_of_another_leaves_it(place):
+    file = checkpoint.Checkpoint(place)
+    file.begin({"a": 1})
+    file.keep(0, lambda: {"theta": np.zeros(3)}, at_once=True)
+    with pytest.raises(ValueError, match="of another run"), checkpoint.kept(place) as journal:
+        journal.begin({"a": 2})
     assert place.exists()
 
 

@@ -155,9 +155,7 @@ def privatize(
             _written, release=release, folder=aside, target_name=target_name, labels=labels,
         )  # fmt: skip
         partitions.only(full).each(write, list(enumerate(streams)))
-        with contextlib.suppress(FileNotFoundError):
-            place.rmdir()
-        aside.rename(place)
+        _files.move_folder(aside, place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     _files.keep_name(place)

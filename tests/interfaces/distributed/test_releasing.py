@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias import _files
 from symdebias._randomness import generator
 from symdebias.interfaces.distributed import releasing
 
@@ -97,6 +98,41 @@ def test_two_runs_at_the_same_time_release_one_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(releasing.Noised, "save", late)
     write(X, None, 0, None)
     assert files == [(tmp_path / "part-000000" / "records.parquet").read_bytes()]
+
+
+def test_a_run_that_ends_while_another_moves_its_folder_is_the_one_that_is_released(tmp_path, monkeypatch):
+    release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))})
+    write = functools.partial(releasing._written, release=release, folder=tmp_path, target_name=None, labels=None)
+    X, move, files = np.full((50, 1), 40.0), _files.move_folder, []
+
+    def late(aside, place):
+        if not files:
+            files.append(None)
+            write(X, None, 0, None)
+            files[0] = (place / "records.parquet").read_bytes()
+        move(aside, place)
+
+    monkeypatch.setattr(_files, "move_folder", late)
+    write(X, None, 0, None)
+    assert files == [(tmp_path / "part-000000" / "records.parquet").read_bytes()]
+    assert [one.name for one in tmp_path.iterdir()] == ["part-000000"]
+
+
+def test_a_place_that_is_taken_while_partitions_are_written_is_kept(tmp_path, monkeypatch):
+    release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))})
+    move = _files.move_folder
+
+    def late(aside, place):
+        if place.name == "out":
+            place.mkdir()
+            (place / "mine").write_text("mine")
+        move(aside, place)
+
+    monkeypatch.setattr(_files, "move_folder", late)
+    with pytest.raises(FileExistsError, match="while the folder was written"):
+        sd.distributed.privatize(release, GOOD, folder=tmp_path / "out")
+    assert [one.name for one in (tmp_path / "out").iterdir()] == ["mine"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
 def test_a_ledger_counts_all_partitions_once(tmp_path):
