@@ -199,6 +199,20 @@ class Records:
         """The sample size: with weights (sum w)^2/(sum w^2)."""
         return self.total**2 / float(self.weights @ self.weights) if len(self.weights) else self.total
 
+    @functools.cached_property
+    def present(self) -> int:
+        """The number of records with weight: those of weight 0 say nothing, and no sample or mean counts them."""
+        return int(np.count_nonzero(self.weights)) if len(self.weights) else len(self)
+
+    @property
+    def _present_places(self) -> IntegerArray:
+        """The places of the records with weight."""
+        return np.flatnonzero(self.weights)
+
+    def places_of(self, numbers: Any) -> Any:
+        """Return the places among all records of some of those with weight, by a slice or their numbers among these."""
+        return numbers if self.present in (0, len(self)) else self._present_places[numbers]
+
     def over_parts(self, work: Callable[["Records"], Any]) -> list[Any]:
         """Return what a function says of each part of the records that lies in a place of its own, in order.
 
@@ -238,8 +252,13 @@ class Records:
         return replace(self, completes=True) if wanted else self
 
     def thinned(self, stride: int) -> "Records":
-        """Return one in so many of the records with weight; all of them for a stride below 2."""
-        return self.taken(self.every(stride)) if stride > 1 else self
+        """Return one in so many of the records with weight; all of them for a stride below 2.
+
+        Records that are read anew in each pass stay where they are for a stride below 2, those of weight 0 included.
+        """
+        is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
+        is_all = stride <= 1 and (is_read or self.present == len(self))
+        return self if is_all else self.taken(self.every(stride))
 
     def spaced(self, stride: int) -> "Records":
         """Return the records of `thinned`, read anew in each pass where they can."""
@@ -258,9 +277,7 @@ class Records:
 
         Of a table in which every third record has no weight, a stride of 12 would take none that has.
         """
-        if stride > 1 and isinstance(self.weights, np.ndarray) and not self.weights.all():
-            return np.flatnonzero(self.weights)[spread(int(np.count_nonzero(self.weights)), stride)]
-        return spread(len(self), stride)
+        return self.places_of(spread(self.present or len(self), stride))
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -297,9 +314,9 @@ class Records:
         *strides : int
             The strides that will be asked for.
         """
-        some = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
+        some = (stride_to(count, self.present) for count in (TESTED_RECORDS, LOOKED_AT))
         wanted = sorted({stride for stride in (*strides, *some) if stride > 1})
-        have_weight = not isinstance(self.weights, np.ndarray) or self.weights.all()
+        have_weight = not isinstance(self.weights, np.ndarray) or self.present == len(self)
         if wanted and not self.has_any_row and have_weight:
             places = [self.every(stride) for stride in wanted]
             found = self._read_together(places)
@@ -677,7 +694,7 @@ class Records:
     @property
     def looked_at(self) -> "Records":
         """The records whose curvatures are looked at first."""
-        near, far = (stride_to(count, len(self)) for count in (TESTED_RECORDS, LOOKED_AT))
+        near, far = (stride_to(count, self.present) for count in (TESTED_RECORDS, LOOKED_AT))
         # They are among the tested ones, which are in memory, where the strides say so.
         return self._kept_some(
             "looked at", lambda: self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
@@ -700,6 +717,6 @@ class Records:
 
     def _some(self, count: int) -> "Records":
         """Return about so many records, in memory."""
-        stride = stride_to(count, len(self))
+        stride = stride_to(count, self.present)
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
         return self.taken(self.every(stride)) if is_read else self.thinned(stride)

@@ -265,9 +265,16 @@ def test_parts_that_are_read_where_they_are_tell_what_copied_ones_do(released):
     assert np.array_equal(read.mean_gradient(theta), copied.mean_gradient(theta))
     assert np.array_equal(read.meat(theta, theta), copied.meat(theta, theta))
     # Where every second record has no weight, they are among the others.
-    some = corrected.records(X, y, sample_weight=np.arange(len(X)) % 2.0).spaced(3)
+    odd = corrected.records(X, y, sample_weight=np.arange(len(X)) % 2.0)
+    some = odd.spaced(3)
     assert np.array_equal(some.matrix[:], X[1::2][::3])
     assert some.weights.min() == 1
+    assert (records.present, odd.present) == (len(X), len(X) // 2)
+    # A sample of all of them has none of the others, and as many as without these.
+    assert len(odd.thinned(1)) == odd.present
+    for name in ("tested", "looked_at"):
+        alone = corrected.records(X[1::2], y[1::2])
+        assert np.array_equal(getattr(odd, name).matrix, getattr(alone, name).matrix)
 
 
 @pytest.mark.newest

@@ -244,7 +244,7 @@ def _with_estimates(
 
 def deciding_stride(records: Records) -> int:
     """Return how far the records are from each other on which it is looked at how many decide a parameter."""
-    return stride_to(_LOOKED_AT, len(records))
+    return stride_to(_LOOKED_AT, records.present)
 
 
 def of_records(
@@ -295,7 +295,7 @@ def of_records(
     most = max(1, int(_MOST_WORK / size**3))
     if len(far) > most:
         far = far[:most]
-        covariance *= len(records) / max(len(records) - size, 1)
+        covariance *= records.present / max(records.present - size, 1)
     told = np.zeros((len(far), size))
     for index, place in enumerate(far):
         own = records.taken(slice(place, place + 1))

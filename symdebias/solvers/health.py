@@ -292,7 +292,7 @@ class Examination:
                 # An exact correction is held to the same curvature, however certain theta is.
                 if not correction.is_exact:
                     meat = self._meat(theta, penalty)
-                    error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
+                    error = score_error(found + np.diag(penalty), meat, float(records.present), metric)
                     length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
                     uncertainty = error / length if length > 0 else math.inf
                 signs += uncertain_curvature(correction, curvature, uncertainty)
@@ -628,7 +628,7 @@ def least_curvature(
         The mean Hessian that was looked at.
     """
     weighing = definite(metric + np.diag(penalty))
-    n = len(records.matrix)
+    n = records.present
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
     part, frame = records.looked_at, frame_of(records)

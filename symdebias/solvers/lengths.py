@@ -62,7 +62,7 @@ class Lengths:
             The second moments of design rows of a part of them.
         """
         program = records.correction.program
-        if corrected.design is None or not measures_lengths(program) or stride_to(TESTED_RECORDS, len(records)) == 1:
+        if corrected.design is None or not measures_lengths(program) or stride_to(TESTED_RECORDS, records.present) == 1:
             return None
         # Residuals have a target as well, and on a sphere scores are bounded.
         if corrected.surrogate_parts.is_residual or records.correction.zonal is not None:

@@ -286,7 +286,7 @@ def estimated(
         }  # fmt: skip
         journal.begin(described(corrected, checked, arguments))
         checked = replace(checked, journal=journal)
-    part = (max(_THINNED, len(checked) // _LARGEST_PART),) if len(checked) >= _MANY else ()
+    part = (max(_THINNED, checked.present // _LARGEST_PART),) if checked.present >= _MANY else ()
     checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
@@ -477,7 +477,7 @@ class _Search:
         """Return the minimum next to the pilot; where it is as far away as it may be, the search goes on from there."""
         known, centre, by_a_part = pilot.known, pilot.theta, True
         # A part tells where a surrogate belongs where it knows more than the pilot does.
-        tells = len(self.checked) >= _MUCH_MORE * _THINNED * pilot.records
+        tells = self.checked.present >= _MUCH_MORE * _THINNED * pilot.records
         for stage in range(1, _MOST_STAGES + 1):
             size = known.size(centre)
             reach = _REACH * max(size, pilot.unit) + _UNCERTAIN * min(pilot.uncertainty, size)
@@ -519,7 +519,7 @@ class _Search:
         `seeks` says that the part has a quick design, and tells where the correction is designed for.
         """
         near = Near(begin, self.metric, reach, self.region, by_curvature=self.is_free_form)
-        by_a_part = within is not None and len(self.checked) >= _MANY
+        by_a_part = within is not None and self.checked.present >= _MANY
         seeks = seeks and by_a_part and self._is_designed_here
         resolved, records = self._designed(begin, quick=seeks)
         first = self._on_a_part(records, begin, near) if by_a_part else None
@@ -547,9 +547,9 @@ class _Search:
     @functools.cached_property
     def _part(self) -> Records:
         """The part of many records that finds where to start."""
-        stride = max(_THINNED, len(self.checked) // _LARGEST_PART)
+        stride = max(_THINNED, self.checked.present // _LARGEST_PART)
         matrix = self.checked.matrix
-        is_long = len(self.checked) > _COPIED * stride
+        is_long = self.checked.present > _COPIED * stride
         # Read row by row it takes somewhat longer, and no room.
         by_row = matrix.by_row if isinstance(matrix, Rows) else True
         return self.checked.spaced(stride) if is_long and by_row else self.checked.thinned(stride)

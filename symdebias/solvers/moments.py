@@ -380,15 +380,17 @@ def released_moments(records: Records) -> FloatArray:
     correction = records.correction
     if not correction.loss.scores:
         return np.eye(correction.number_of_parameters)
-    one = records.remembered("released moments", lambda: records.summed_over_parts(_products)[0] / len(records))
+    one = records.remembered("released moments", lambda: records.summed_over_parts(_products)[0] / records.present)
     return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
 
 
 def _products(part: Records) -> tuple[FloatArray]:
-    """Return the sum of the products of estimated design rows."""
+    """Return the sum of the products of estimated design rows, of the records with weight."""
     design, matrix = part.correction.design, part.matrix
+    # Each of them counts as one.
+    counted = np.zeros(0) if part.present == len(part) else (part.weights > 0).astype(np.float64)
     if pays_to_compile(len(part), part.columns):
-        found, corner = _compiled(part, np.zeros(0), lambda rows, block, released, product, *others: product)
+        found, corner = _compiled(part, counted, lambda rows, block, released, product, *others: product)
         part.seen["corner"] = matrix, part.correction.release, corner
         return (np.sum(found, axis=0),)
 
@@ -396,6 +398,7 @@ def _products(part: Records) -> tuple[FloatArray]:
         estimated = design.estimated_rows(matrix[rows])
         # What overflows is told by who asks.
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(estimated.T @ estimated)
+            left = estimated * counted[rows, None] if len(counted) else estimated
+            return np.asarray(left.T @ estimated)
 
     return (sum(over_chunks(len(matrix), products), np.zeros(())),)

@@ -170,7 +170,7 @@ def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
     """
     found = []
     for piece in range(_PIECES):
-        some = records.taken(runs(len(records), _PIECES, piece))
+        some = records.taken(records.places_of(runs(records.present, _PIECES, piece)))
         there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
         found.append((there + back) / 2 - some.mean_gradient(theta))
         # Before the next is copied.

@@ -63,7 +63,7 @@ class Pilot:
 
 def _stride(records: Records) -> int:
     """Return how far the records of the first ladder are from each other."""
-    return stride_to(_FEW, len(records))
+    return stride_to(_FEW, records.present)
 
 
 def strides(records: Records) -> tuple[int, int]:

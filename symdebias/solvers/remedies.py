@@ -133,6 +133,8 @@ def _one_label(records: Records, loss: Loss, release: Release) -> str:
 def _labels(part: Records) -> tuple[float, float, float]:
     def summed_up(rows: slice) -> FloatArray:
         target = part.target[rows]
+        if len(part.weights):
+            target = target[part.weights[rows] > 0]
         return np.array([len(target), target.sum(), target @ target])
 
     count, total, square = sum(over_chunks(len(part), summed_up), np.zeros(3))

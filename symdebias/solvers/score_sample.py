@@ -71,9 +71,9 @@ class ScoreSample:
 
         def passed() -> tuple[FloatArray, ...]:
             if sample_stride(records) == 1:
-                return _arrays(records.taken(slice(None)))
+                return _arrays(records.taken(records.every(1)))
             drawn = _Drawn.of(records)
-            search = _search(corrected, drawn.records, metric, moments.target_square, len(records))
+            search = _search(corrected, drawn.records, metric, moments.target_square, records.present)
             return drawn.with_far(records, _farthest(records, search))
 
         return cls.from_arrays(*records.remembered("true scores", passed))
@@ -86,7 +86,7 @@ class ScoreSample:
 
 def sample_stride(records: Records) -> int:
     """Return how far the records of the sample are from each other; 1 where it is all records."""
-    return stride_to(_SAMPLE, len(records))
+    return stride_to(_SAMPLE, records.present)
 
 
 def moments_with_sample(
@@ -108,7 +108,7 @@ def moments_with_sample(
     if not (np.all(np.isfinite(told)) and math.isfinite(square)):
         # Nor are those of all, which the caller refuses.
         return moments_of_records(records, covariance), _arrays(drawn.records)
-    search = _search(corrected, drawn.records, told, square, len(records))
+    search = _search(corrected, drawn.records, told, square, records.present)
     moments, found = moments_and_leverages(records, covariance, search.root, search)
     metric = moments.gram[0] + noise
     if not np.all(np.isfinite(metric)):
@@ -116,7 +116,7 @@ def moments_with_sample(
     if _knows(told, metric) and (search.square == 0 or 1 / _KNOWN < square / moments.target_square < _KNOWN):
         far = _farthest(records, search, found)
     else:
-        far = _farthest(records, _search(corrected, drawn.records, metric, moments.target_square, len(records)))
+        far = _farthest(records, _search(corrected, drawn.records, metric, moments.target_square, records.present))
     return moments, drawn.with_far(records, far)
 
 
@@ -201,7 +201,8 @@ class _Search:
     ) -> tuple[IntegerArray, FloatArray, int]:
         """Return the far ones of some rows, by their places among them, their distances, and the number of the rows."""
         distances = self.distances(records, rows, target, leverage)
-        places = np.flatnonzero(distances > self.within)
+        is_far = distances > self.within
+        places = np.flatnonzero(is_far & (records.weights[rows] > 0) if len(records.weights) else is_far)
         found, named = distances[places], self.most(len(distances))
         if len(places) > named:
             kept = np.sort(np.argsort(-found, kind="stable")[:named])

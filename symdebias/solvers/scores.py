@@ -474,7 +474,9 @@ def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> fl
         scores = design.estimated_rows(part.matrix[rows]) @ theta
         if is_residual:
             scores = scores - part.target[rows]
-        return float(max(scores.max(), -scores.min()))
+        if len(part.weights):
+            scores = scores[part.weights[rows] > 0]
+        return float(max(scores.max(initial=-math.inf), -scores.min(initial=math.inf)))
 
     return float(max(over_chunks(len(part), largest)))
 
@@ -507,7 +509,7 @@ def known_at_a_glance(
         return None, None
     part = records.tested
     known = known_scores(corrected, part)
-    if len(part) == len(records):
+    if len(part) == records.present:
         return known, None
     return None if known is None else replace(known, fineness=_AT_A_GLANCE), Whole(corrected, records, lengths=lengths)
 

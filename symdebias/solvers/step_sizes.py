@@ -206,6 +206,8 @@ def learned_steps(
     free, weighing = frame.reported(theta), frame.freed(weighing)
     size = max(float(free @ weighing @ free), step, _LEAST_SIZE * spread / largest**2)
     held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0
-    first = largest + max(len(free) * noisy, held) / batch_size
+    # Noise was told by records with weight, and a batch has others besides.
+    share = records.present / len(records)
+    first = largest + max(len(free) * noisy, held) / (batch_size * share)
     scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(weighing))
     return StepSize(2 / least, 2 * first / least, 1.0), scaling

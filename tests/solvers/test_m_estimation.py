@@ -759,3 +759,46 @@ def test_weights_of_which_every_third_is_zero(name):
     fit = sd.m_estimate(corrected, X, y, l2=1.0, sample_weight=weights)
     left = sd.m_estimate(corrected, X[weights > 0], y[weights > 0], l2=1.0)
     assert np.all(np.abs(fit.theta - left.theta) < 0.02 * left.standard_errors)
+
+
+def with_records_of_weight_0(X, y, count, seed=0):
+    """Return records among others that are far out and have no weight, and the weights."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(X) + count)
+    others = rng.normal(scale=3.0, size=(count, X.shape[1]))
+    weights = np.repeat([1.0, 0.0], [len(X), count])
+    return np.vstack([X, others])[order], np.concatenate([y, np.ones(count)])[order], weights[order]
+
+
+@pytest.mark.parametrize(("count", "others"), [(600, 5_000), (600, 100_000), (30_000, 100_000)])
+@pytest.mark.parametrize("loss", [sd.losses.squared_margin(), sd.losses.logistic(), sd.losses.huber()])
+def test_records_of_weight_0_change_nothing(loss, count, others):
+    """Neither the fit nor what it is tested by, though they are unlike the rest."""
+    X, y = simulated(count, 3)
+    X, y, weights = with_records_of_weight_0(X, y, others)
+    corrected = sd.debias(loss, sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    # These have the order of the others, by which samples are taken.
+    alone = sd.m_estimate(corrected, X[weights > 0], y[weights > 0])
+    fit = sd.m_estimate(corrected, X, y, sample_weight=weights)
+    np.testing.assert_allclose(fit.theta, alone.theta, rtol=1e-7)
+    np.testing.assert_allclose(fit.standard_errors, alone.standard_errors, rtol=1e-7)
+    np.testing.assert_allclose(fit.confidence_interval(), alone.confidence_interval(), rtol=1e-6)
+    for name in ("curvature", "carrying_share", "noise_inflation"):
+        assert fit.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_records_of_weight_0_spare_no_fit_a_refusal(seed):
+    """The noise is as large as the features, and 600 records do not tell the curvature."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (600, 2))
+    y = np.where(rng.random(600) < expit(3 * X[:, 0] - 2 * X[:, 1]), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.3))
+    noised = release.privatize(X, y, random_state=seed)
+    X, y, weights = with_records_of_weight_0(noised.X, noised.y, 100_000)
+    corrected, said = sd.debias(sd.losses.squared_margin(), release), []
+    for given in ((X[weights > 0], y[weights > 0], None), (X, y, weights)):
+        with pytest.raises(DivergenceError) as refusal:
+            sd.m_estimate(corrected, given[0], given[1], sample_weight=given[2])
+        said.append(str(refusal.value))
+    assert said[0] == said[1]

@@ -264,6 +264,17 @@ def test_two_passes_of_half_the_steps_are_one_run_with_start():
     np.testing.assert_allclose(once.theta, second.theta, rtol=1e-12)
 
 
+def test_learned_steps_are_shorter_where_few_of_a_batch_have_weight():
+    """A batch of 40 with 39 others of weight 0 has the noise of one record."""
+    X, y = records(500, 2)
+    weights = np.repeat([1.0, 0.0], [500, 39 * 500])
+    X, y = np.vstack([X] * 40), np.tile(y, 40)
+    few = sd.sgd(CORRECTED, X, y, sample_weight=weights, batch_size=40, random_state=0)
+    alone = sd.sgd(CORRECTED, X[:500], y[:500], batch_size=1, random_state=0)
+    steps, expected = (fit.diagnostics["step_size"] for fit in (few, alone))
+    assert (steps.scale, steps.offset) == pytest.approx((expected.scale, expected.offset), rel=1e-9)
+
+
 def test_fewer_records_than_a_batch_are_one_batch():
     X, y = records(5, 2)
     fit = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=128)

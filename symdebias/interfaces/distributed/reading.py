@@ -105,8 +105,8 @@ class Checked:
 
     Attributes
     ----------
-    width, count : int
-        The numbers of columns and of records.
+    width, count, present : int
+        The numbers of columns, of records and of those with weight.
     total, squares : float
         Their number or the sum of their weights, and the same of squared weights: with an offset over e^largest.
     given : float
@@ -119,6 +119,7 @@ class Checked:
 
     width: int
     count: int
+    present: int
     total: float
     squares: float
     given: float
@@ -148,8 +149,9 @@ class Checked:
             cluster_labels(clusters, rows=len(records))
         matrix, _ = records.arrays
         return cls(
-            records.correction.features, len(records), records.total, records.total**2 / records.effective,
-            records.total if given is None else given, largest, matrix.sum(axis=0), matrix.min(axis=0),
+            records.correction.features, len(records), records.present, records.total,
+            records.total**2 / records.effective, records.total if given is None else given, largest,
+            matrix.sum(axis=0), matrix.min(axis=0),
         )  # fmt: skip
 
 

@@ -36,6 +36,8 @@ class Places:
         What makes records of them.
     counts : array of shape (k,), int64
         The numbers of records of the partitions.
+    present : int
+        The number of records with weight.
     total : float
         The number of records, or the sum of their weights.
     squares : float
@@ -47,6 +49,7 @@ class Places:
     partitions: Partitions
     reading: Reading
     counts: IntegerArray
+    present: int
     total: float
     squares: float
     is_weighted: bool
@@ -186,7 +189,7 @@ class PartedRecords(Records):
         whole, total, squares = together(told, None if term is None else term.rule)
         places = Places(
             partitions.only(full), Reading(correction, correction, None if term is None else whole),
-            np.array([one.count for one in told]), total, squares,
+            np.array([one.count for one in told]), sum(one.present for one in told), total, squares,
             sample_weight is not None or (term is not None and term.weighs),
         )  # fmt: skip
         found = cls.there(places, has_scales=noise_scale is not None)
@@ -230,6 +233,18 @@ class PartedRecords(Records):
         """The sample size: with weights (sum w)^2/(sum w^2)."""
         return self.at.total**2 / self.at.squares
 
+    @functools.cached_property
+    def present(self) -> int:
+        """The number of records with weight."""
+        return self.at.present
+
+    @functools.cached_property
+    def _present_places(self) -> IntegerArray:
+        """The places of the records with weight, by one pass in which only these travel."""
+        starts = np.cumsum([0, *self.at.counts[:-1]])
+        found = self.over_parts(_places_with_weight)
+        return np.concatenate([start + own for start, own in zip(starts, found, strict=True)])
+
     def over_parts(self, work: Callable[[Records], Any]) -> list[Any]:
         """Return what a function says of the records of each partition, in order."""
         return self.at.partitions.each(self.at.local(work, self.correction))
@@ -254,7 +269,7 @@ class PartedRecords(Records):
 
     def thinned(self, stride: int) -> Records:
         """Return one in so many of the records as records in memory; many records stay where they are."""
-        return self if stride <= 1 and len(self) > _FEW else self.taken(self.every(max(stride, 1)))
+        return self if stride <= 1 and self.present > _FEW else self.taken(self.every(max(stride, 1)))
 
     def spaced(self, stride: int) -> Records:
         """Return the records of `Records.spaced` as records in memory."""
@@ -478,6 +493,10 @@ def _taken(
         weighing = np.array(records.weights[rows]) if len(records.weights) else records.weights
         found.append((matrix, target, weighing, own))
     return found
+
+
+def _places_with_weight(part: Records) -> IntegerArray:
+    return np.flatnonzero(part.weights)
 
 
 def _times_total(part: Records, *, work: Callable[[Records], Sequence[Any]]) -> tuple[Any, ...]:

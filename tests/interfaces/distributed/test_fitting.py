@@ -90,6 +90,25 @@ def test_the_fit_is_that_of_one_machine(loss, weighted):
         assert found.corrected.design.radius == pytest.approx(expected.corrected.design.radius, rel=1e-10)
 
 
+def test_records_of_weight_0_are_counted_nowhere():
+    """One in five has weight: samples are taken among these, wherever they are."""
+    X, y, _ = released(RELEASE)
+    weights = pd.Series(np.where(np.random.default_rng(5).random(COUNT) < 0.2, 1.0, 0.0))
+    corrected, have = sd.debias(sd.losses.logistic(), RELEASE), weights.to_numpy() > 0
+    alone = sd.m_estimate(corrected, X[have], y[have])
+    parts = as_arrays(X, y, weights)
+    records = PartedRecords.checked(corrected, *parts)
+    assert records.present == have.sum()
+    expected = corrected.records(X[have], y[have])
+    for name in ("tested", "looked_at"):
+        assert np.array_equal(getattr(records, name).matrix, getattr(expected, name).matrix)
+    found = sd.distributed.m_estimate(corrected, parts[0], parts[1], sample_weight=parts[2])
+    np.testing.assert_allclose(found.theta, alone.theta, rtol=1e-7)
+    np.testing.assert_allclose(found.standard_errors, alone.standard_errors, rtol=1e-7)
+    for name in ("curvature", "carrying_share", "noise_inflation"):
+        assert found.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
+
+
 def test_clusters_are_those_of_one_machine():
     """One of them has a tenth of the records, and is left out; labels are text, and clusters reach over partitions."""
     X, y, weights = released(RELEASE)
