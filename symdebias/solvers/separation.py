@@ -82,10 +82,11 @@ def refuse_one_label(records: Records, penalty: FloatArray) -> None:
         for (count, total, squares), which in groups:
             target = total / count if count else 0.0
             if count and squares * count == total * total and _has_no_minimum(loss, target):
+                name = names[parameters[place]]
                 raise DivergenceError(
-                    f"of {len(records):,} records {which}, {count:,.0f}, all have the target {target:g}, and the loss "
-                    f"has no minimum there: no {names[parameters[place]]} is the best. Leave the column out, join it with "
-                    "another, use more records, or raise l2."
+                    f"of {records.present:,} records {which}, {count:,.0f}, all have the target {target:g}, and there "
+                    f"the loss has no minimum: no {name} is the best. Leave the column out, join it with another, use more "
+                    "records, or raise l2."
                 )
 
 
