@@ -554,12 +554,13 @@ def _tree(factor: Any) -> ast.Expression:
         It is none, as where it names a column whose name is no word.
     """
     try:
-        return ast.parse(factor.expr, mode="eval")
+        found: ast.Expression = ast.parse(factor.expr, mode="eval")
     except SyntaxError:
         raise ValueError(
             f"{shown(factor.expr, 100)} is no function of columns. Rename columns whose names are no words, or let "
             "them stand by themselves."
         ) from None
+    return found
 
 
 def _attribute_called(node: ast.AST) -> str | None:
