@@ -3,6 +3,7 @@
 import functools
 import inspect
 import types
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
-from symdebias._domains import shown
+from symdebias._domains import COUNT, shown
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
@@ -67,6 +68,7 @@ class OfStreams:
 _NOT_OF_A_STREAM: Mapping[str, str] = {
     "covariance": "which is that of one run over all records",
     "early_stopping": "which goes over all records again",
+    "checkpoint": "which keeps how far one run over all records has come",
 }
 
 
@@ -215,7 +217,14 @@ class Debiased(_base.BaseEstimator):
                 "earlier records had an offset, and further ones need theirs. Pass offset=, with zeros for an exposure "
                 "of 1."
             )
-        options["epochs"] = 1
+        epochs = COUNT.check("epochs", options.pop("epochs", 1))
+        if is_first and epochs > 1:
+            # No refusal: scikit-learn's own checks ask one and the same model for fit and for partial_fit.
+            warnings.warn(
+                f"solver_options has epochs={epochs}, which are passes of fit, and partial_fit takes one over each "
+                "block. Leave it out, or call fit with all records.",
+                stacklevel=3,
+            )
         corrected = self._corrected(loss, release) if is_first else self.fit_.corrected
         earlier = 0 if is_first else self.fit_.diagnostics["records"]
         fit, self._reached = continued(corrected, X, y, None if is_first else self._reached, is_stream=True, **options)

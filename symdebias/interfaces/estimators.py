@@ -45,7 +45,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     fit_intercept : bool, optional
         Whether there is an intercept. A release decides that by itself; without one there is one by default.
     solver_options : mapping, optional
-        Further arguments of the solver.
+        Further keyword arguments of the solver; ``l2``, ``radius`` or ``random_state`` among them go before those here.
+        `partial_fit` refuses ``covariance``, ``early_stopping``, ``checkpoint`` and a share as ``average``; ``epochs``
+        are those of `fit`, and it takes one over each block.
     random_state : int, numpy.random.Generator or None
         For the order of records of ``"sgd"``.
 
@@ -215,6 +217,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         -----
         ConvergenceWarning
             The fit is lost so far.
+        UserWarning
+            ``solver_options`` has more than one of ``epochs``, and this is the first call: there is one over each
+            block.
 
         Notes
         -----

@@ -226,7 +226,14 @@ class Reached:
 
 
 def continued(
-    corrected: CorrectedLoss, X: Any, y: Any, after: Reached | None, *, is_stream: bool = False, **options: Any
+    corrected: CorrectedLoss,
+    X: Any,
+    y: Any,
+    after: Reached | None,
+    *,
+    is_stream: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    **options: Any,
 ) -> tuple[Fit, Reached]:
     """Train as `sgd` does, and say where further records go on from; or go on from where earlier ones have led.
 
@@ -241,6 +248,8 @@ def continued(
         one pass; `start` and `step_size` are then not used.
     is_stream : bool
         Whether a fit that is lost so far is warned of, and not refused: more records may bring it back.
+    checkpoint : path, optional
+        As for `sgd`; for a run that goes on from none.
     **options
         Further arguments of `sgd`, with its defaults.
 
@@ -266,7 +275,8 @@ def continued(
         for name, one in inspect.signature(sgd).parameters.items()
         if one.kind is inspect.Parameter.KEYWORD_ONLY and name != "checkpoint"
     }
-    return _trained(corrected, X, y, after, is_stream=is_stream, **(defaults | options))
+    with kept(checkpoint) as journal:
+        return _trained(corrected, X, y, after, is_stream=is_stream, journal=journal, **(defaults | options))
 
 
 def _trained(

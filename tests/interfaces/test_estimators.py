@@ -381,13 +381,30 @@ def test_what_a_stream_cannot_have_is_refused():
     for options, message in (
         ({"covariance": "plug-in", "average": True}, "covariance, which is that of one run"),
         ({"early_stopping": 2}, "early_stopping, which goes over all records again"),
+        ({"checkpoint": "run.checkpoint"}, "checkpoint, which keeps how far one run over all records has come"),
         ({"average": 0.5}, "a share of all steps"),
+        ({"epochs": 0}, "epochs"),
     ):
         model = sd.DebiasedRegressor(solver="sgd", solver_options=options)
         with pytest.raises(ValueError, match=message):
             model.partial_fit(X[:50], SCORES[:50])
     with pytest.raises(ValueError, match='clusters are for standard errors, which solver="sgd"'):
         sd.DebiasedRegressor(solver="sgd").fit(X[:50], SCORES[:50], clusters=np.arange(50) // 5)
+
+
+def test_epochs_of_a_stream_are_said_to_be_one():
+    seven, one = (
+        sd.DebiasedRegressor(solver="sgd", random_state=0, solver_options={"epochs": epochs}) for epochs in (7, 1)
+    )
+    with pytest.warns(UserWarning, match=r"has epochs=7, which are passes of fit, .* one over each block") as caught:
+        seven.partial_fit(X[:500], SCORES[:500])
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one.partial_fit(X[:500], SCORES[:500])
+        # Records that come after others take one pass, however many those had.
+        clone(seven).fit(X[:500], SCORES[:500]).partial_fit(X[500:900], SCORES[500:900])
+    np.testing.assert_array_equal(seven.coef_, one.coef_)
 
 
 def test_a_stream_that_is_lost_so_far_warns():

@@ -299,7 +299,9 @@ def test_what_is_no_exposure(options, message):
 @pytest.mark.parametrize("moved", [{"scale": {"year": 10.0}}, {"center": {"year": -1.0}}])
 def test_an_exposure_that_the_release_moves_is_passed_in_its_own_units(moved):
     data, release = table(), sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year",), **moved)
-    with pytest.raises(ValueError, match=r"exposure='year' was centred or scaled by the release\. .* own units"):
+    with pytest.raises(
+        ValueError, match=r"exposure='year' was centred or scaled by the release\. .* in their own units"
+    ):
         sd.fit("pay ~ age", data, release, loss="poisson", exposure="year")
     found = sd.fit("pay ~ age", data, release, loss="poisson", exposure=data.year)
     expected = sd.fit("pay ~ age", data, OPEN, loss="poisson", exposure="year")

@@ -113,6 +113,28 @@ def test_sgd_goes_on_to_the_same_parameters_bit_for_bit(kind, write, place, monk
     assert not place.exists()
 
 
+def test_an_estimator_that_descends_goes_on_to_the_same_parameters(place, monkeypatch):
+    pytest.importorskip("sklearn")
+    X, y = learnable()
+    options = {"step_size": 0.2, "batch_size": 32, "epochs": 3}
+    model = sd.DebiasedClassifier(
+        "exponential",
+        release=RELEASE,
+        solver="sgd",
+        l2=0.0,
+        random_state=3,
+        solver_options={**options, "checkpoint": place},
+    )
+    restore = killed_at(monkeypatch, 2)
+    with pytest.raises(Killed):
+        model.fit(X, y)
+    restore()
+    assert place.exists()
+    whole = sd.sgd(CORRECTED, X, y, random_state=3, **options)
+    np.testing.assert_array_equal(model.fit(X, y).fit_.theta, whole.theta)
+    assert not place.exists()
+
+
 def test_without_a_seed_the_order_is_that_of_the_process_that_was_killed(place, monkeypatch):
     X, y = learnable()
     options = {"step_size": 0.2, "batch_size": 32, "epochs": 3}
