@@ -22,6 +22,8 @@ from symdebias.exceptions import InferenceError
 _NO_SPREAD = 1e-13
 # Bounds on biases whose signs are tried one by one; with more of them the largest is bounded from above.
 _MOST_SIGNS = 12
+# With a bias of so many standard errors the other tail is 0 to the last bit.
+_ONE_SIDED = 40.0
 # A Hessian whose condition number is beyond this does not say where its root is.
 _LARGEST_CONDITION = 1e12
 # Clusters that are alike leave a variance to about a third of them by fourth moments, and Student's t with one degree
@@ -132,6 +134,8 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
         return plain
     if not math.isfinite(bias_ratio):
         return math.inf
+    if bias_ratio > _ONE_SIDED:
+        return bias_ratio + float(ndtri(level))
 
     def missing(c: float) -> float:
         return float(ndtr(bias_ratio - c) + ndtr(-c - bias_ratio)) - (1 - level)

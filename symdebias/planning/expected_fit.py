@@ -37,7 +37,7 @@ from symdebias.transforms.surrogate import Scores
 
 Criterion = Literal["worst", "mean", "risk"]
 
-# The corrections that a plan looks at; by any other name it is the choice of `debias`.
+# The corrections that a plan looks at; "auto" is the choice of `debias`.
 _APPROACHES: dict[str, tuple[Method, ...]] = {
     "best": (Exact(), Surrogate()), "exact": (Exact(),), "surrogate": (Surrogate(),)
 }  # fmt: skip
@@ -417,7 +417,7 @@ def expected_fit(
     Notes
     -----
     First order in 1/sqrt(n): right where the noise leaves a root near the truth, which the number of records must be
-    large enough for. The bias of a surrogate is not in it.
+    large enough for. The bias of a surrogate is not in the covariance; `bias`, `excess_risk` and `criterion` have it.
 
     Examples
     --------
@@ -428,6 +428,7 @@ def expected_fit(
     >>> bool(abs(20_000 * fit.covariance.trace() - 2.59) < 0.1)  # theory: 2.59
     True
     """
+    _check_method(method)
     released, population = in_released_units(release, population)
     study = Study.of(loss, released, population, l2, random_state, start)
     return replace(study.expected(released, sample_size(n), method), release=release)
@@ -509,6 +510,7 @@ def records_needed(
     """
     wanted = POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
+    _check_method(method)
     released, population = in_released_units(release, population)
     study = Study.of(loss, released, population, l2, random_state, start)
     return replace(study.needed(released, wanted, criterion, method), release=release)
@@ -520,6 +522,15 @@ def sample_size(n: float) -> float:
     if records < 1:
         raise ValueError(f"n={shown(n)} is no number of records. Give at least 1.")
     return records
+
+
+def _check_method(method: str) -> None:
+    """Raise ValueError where a correction is none whose fits are expected: an uncorrected fit has another limit."""
+    if not isinstance(method, str) or (method != "auto" and method not in _APPROACHES):
+        raise ValueError(
+            f"method={shown(method, 60)} is none whose fits are expected. "
+            'Choose "auto", "exact", "surrogate" or "best".'
+        )
 
 
 def check_criterion(criterion: str) -> None:

@@ -27,6 +27,15 @@ def test_the_check_of_the_literature():
     assert found.worth < 1
 
 
+@pytest.mark.parametrize("method", ["none", "quadrature", "Exact", None, ["exact"]])
+def test_other_corrections_are_refused(method):
+    """An uncorrected fit has another limit than the population's parameters, and no bias of 0."""
+    message = r'is none whose fits are expected. Choose "auto", "exact", "surrogate" or "best".'
+    for ask, wanted in ((expected_fit, {"n": 20_000}), (records_needed, {"standard_error": 0.1})):
+        with pytest.raises(ValueError, match=message):
+            ask(EXPONENTIAL, release(), POPULATION, method=method, **wanted)
+
+
 def least_squares_population():
     return Population.guess([1.0, -0.5], family="normal", residual=0.7)
 

@@ -365,6 +365,14 @@ def test_a_p_value_is_one_less_the_level_of_the_interval_that_reaches_zero(freed
     assert two_sided_pvalue(3.0, np.inf) == 1.0
 
 
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.95, 0.999])
+def test_a_large_bias_leaves_one_tail(level):
+    assert critical_value(level, 40.001) - critical_value(level, 40.0) == pytest.approx(1e-3, abs=1e-9)
+    for bias in (1e3, 1e9, 1e17, 1e300):
+        assert critical_value(level, bias) == pytest.approx(bias + stats.norm.ppf(level), rel=1e-15)
+    assert critical_value(level, np.inf) == np.inf
+
+
 def test_the_noncentrality_is_the_largest_over_the_box():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(5, 5))
