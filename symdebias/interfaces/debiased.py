@@ -28,6 +28,9 @@ _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn"
 _NAMED = inspect.Parameter.KEYWORD_ONLY
 _SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
 
+# The default l2 without a release: small beside the curvature of usual records.
+_L2_OF_TRUE_RECORDS = 1e-6
+
 # Checks of scikit-learn that cannot hold, by solver.
 _IN_BATCHES = "a record of weight 2 is in one batch, and the same record twice may be in two"
 _FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
@@ -79,7 +82,7 @@ class Debiased(_base.BaseEstimator):
     release: Release | None
     method: str
     solver: str
-    l2: float
+    l2: float | None
     radius: float | None
     fit_intercept: bool | None
     solver_options: Mapping[str, Any] | None
@@ -180,7 +183,10 @@ class Debiased(_base.BaseEstimator):
     def _checked_options(self) -> dict[str, Any]:
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
-        options = {"l2": self.l2, "radius": self.radius, **(self.solver_options or {})}
+        l2 = self.l2
+        if l2 is None:
+            l2 = _L2_OF_TRUE_RECORDS if self.release is None else 0.0
+        options = {"l2": l2, "radius": self.radius, **(self.solver_options or {})}
         known = [
             name for name, one in inspect.signature(_SOLVERS[self.solver]).parameters.items() if one.kind is _NAMED
         ]

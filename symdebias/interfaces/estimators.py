@@ -36,10 +36,10 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         As for `symdebias.debias`.
     solver : {"m_estimate", "sgd"}
         The solver.
-    l2 : float
-        Regularisation + l2/2 ||theta||^2 of the mean loss, in the units of released columns, in [0, inf). The default
-        is small beside the curvature of usual records: it gives a minimum to labels that a score separates and to
-        columns that depend on each other, as there are without noise.
+    l2 : float, optional
+        Regularisation + l2/2 ||theta||^2 of the mean loss, in the units of released columns, in [0, inf). By default
+        there is none where a release is given, so that a fit does not depend on units; without one it is 1e-6, which
+        gives a minimum to labels that a score separates and to columns that depend on each other.
     radius : float, optional
         Bound on the L2 norm of theta, as for the solver.
     fit_intercept : bool, optional
@@ -98,7 +98,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         release: Release | None = None,
         method: str = "auto",
         solver: str = "m_estimate",
-        l2: float = 1e-6,
+        l2: float | None = None,
         radius: float | None = None,
         fit_intercept: bool | None = None,
         solver_options: Mapping[str, Any] | None = None,
@@ -473,7 +473,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         release: Release | None = None,
         method: str = "auto",
         solver: str = "m_estimate",
-        l2: float = 1e-6,
+        l2: float | None = None,
         radius: float | None = None,
         fit_intercept: bool | None = None,
         solver_options: Mapping[str, Any] | None = None,

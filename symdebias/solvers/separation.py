@@ -85,8 +85,8 @@ def refuse_one_label(records: Records, penalty: FloatArray) -> None:
                 name = names[parameters[place]]
                 raise DivergenceError(
                     f"of {records.present:,} records {which}, {count:,.0f}, all have the target {target:g}, and there "
-                    f"the loss has no minimum: no {name} is the best. Leave the column out, join it with another, use more "
-                    "records, or raise l2."
+                    f"the loss has no minimum: no {name} is the best. Leave the column out, join it with another, use "
+                    "more records, or raise l2."
                 )
 
 

@@ -188,7 +188,7 @@ def test_labels_that_are_released_as_they_are():
     noised = release.privatize(X, random_state=1)
     model = sd.DebiasedClassifier("squared_margin", release=release).fit(noised.X, TEXT)
     assert model.classes_.tolist() == ["no", "yes"]
-    by_hand = sd.m_estimate(sd.debias(sd.losses.squared_margin(), release), noised.X, SIGNS, l2=1e-6)
+    by_hand = sd.m_estimate(sd.debias(sd.losses.squared_margin(), release), noised.X, SIGNS)
     np.testing.assert_array_equal(model.fit_.theta, by_hand.theta)
     value = sd.CorrectedScorer("accuracy")(model, noised.X, TEXT)
     assert value == pytest.approx(sd.evaluation.evaluate(by_hand, noised.X, SIGNS, metric="accuracy").value)
@@ -266,7 +266,7 @@ def test_what_comes_per_record_is_routed():
         )
         np.testing.assert_array_equal(model[-1].fit_.covariance, fitted.fit_.covariance)
         scorer = sd.CorrectedScorer("accuracy").set_score_request(sample_weight=True)
-        search = GridSearchCV(model, {"debiasedclassifier__l2": [1e-6]}, scoring=scorer, cv=2)
+        search = GridSearchCV(model, {"debiasedclassifier__l2": [0.0]}, scoring=scorer, cv=2)
         search.fit(noised.X, noised.y, sample_weight=weights, clusters=groups)
         first = search.cv_results_["split0_test_score"][0]
         folds = next(iter(check_cv(2, noised.y, classifier=True).split(noised.X, noised.y)))
@@ -538,3 +538,15 @@ def test_a_scorer_of_no_metric_is_refused_where_it_is_made():
     ):
         with pytest.raises(ValueError, match=message):
             sd.CorrectedScorer(**options)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e3])
+def test_units_of_a_release_change_coefficients_alone(unit):
+    """A penalty that is small beside columns of unit variance is large beside those of 1e-4."""
+    plain, scaled = (
+        sd.DebiasedRegressor(release=sd.Release(sd.GaussianMechanism.from_scale(0.3 * size))).fit(
+            size * X, X @ [1.0, -0.5]
+        )
+        for size in (1.0, unit)
+    )
+    np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-6)
