@@ -802,3 +802,14 @@ def test_records_of_weight_0_spare_no_fit_a_refusal(seed):
             sd.m_estimate(corrected, given[0], given[1], sample_weight=given[2])
         said.append(str(refusal.value))
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e-155, 1e-200])
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "least_squares"])
+def test_columns_too_small_to_be_squared_are_refused(loss, size):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=1_500), size * rng.normal(size=1_500)])
+    y = np.where(rng.random(1_500) < expit(X[:, 0]), 1.0, -1.0)
+    release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.5)}, noiseless=("b",), fit_intercept=True)
+    with pytest.raises(ValueError, match="numbers of b are too small"):
+        sd.m_estimate(sd.debias(getattr(sd.losses, loss)(), release), X, y)
