@@ -177,7 +177,8 @@ def built() -> int:
 
 def _compile(key: str, source: KernelSource) -> Callable[..., Any]:
     if key not in _compiled:
-        folder = cache_folder()
+        # Where nothing is compiled there is nothing to keep, and entries of other processes are not touched.
+        folder = None if numba.config.DISABLE_JIT else cache_folder()
         kernel = None
         if folder is not None:
             try:

@@ -335,6 +335,33 @@ def run_script(folder, hash_seed, packages=None):
     return int(hits), int(signatures), gradient_and_keys
 
 
+FIT = """
+import numpy as np, symdebias as sd
+release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+X = np.random.default_rng(0).normal(size=(200, 2))
+corrected = sd.debias(sd.losses.least_squares(), release)
+how = {"order": "given", "batch_size": 10, "epochs": 5}
+print([sd.m_estimate(corrected, X, X[:, 0]).theta.tolist(), sd.sgd(corrected, X, X[:, 0], **how).theta.tolist()])
+"""
+
+
+def test_fits_run_where_numba_compiles_nothing_and_leave_the_folder_alone(tmp_path):
+    def fitted(**more):
+        environment = {**os.environ, "SYMDEBIAS_CACHE": str(tmp_path), **more}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", FIT], env=environment, capture_output=True, text=True, check=True
+        )
+        files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+        return np.array(json.loads(done.stdout)), files
+
+    compiled, entries = fitted()
+    plain, left = fitted(NUMBA_DISABLE_JIT="1")
+    # Steps are learned from differences of gradients, which multiply rounding.
+    np.testing.assert_allclose(plain, compiled, rtol=1e-6)
+    assert entries
+    assert left == entries
+
+
 def test_a_second_process_compiles_nothing_whatever_its_hash_seed_and_environment(tmp_path):
     """Where packages of equal versions are installed is no part of what a kernel is."""
     elsewhere = tmp_path / "elsewhere"
