@@ -209,6 +209,13 @@ class Records:
         """The places of the records with weight."""
         return np.flatnonzero(self.weights)
 
+    @property
+    def present_scales(self) -> FloatArray | None:
+        """The standard deviations of the own noise of the records with weight, if they have any."""
+        if self.scales is None or isinstance(self.scales, Rows) or self.present in (0, len(self)):
+            return self.scales
+        return self.scales[self._present_places]
+
     def places_of(self, numbers: Any) -> Any:
         """Return the places among all records of some of those with weight, by a slice or their numbers among these."""
         return numbers if self.present in (0, len(self)) else self._present_places[numbers]

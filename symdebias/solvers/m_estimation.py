@@ -343,7 +343,7 @@ def estimated(
             "outside": None
             if known is None or resolved.design is None
             else known.outside(theta, resolved.design.radius),
-            "score_variance": records.correction.score_variance(theta, records.scales)
+            "score_variance": records.correction.score_variance(theta, records.present_scales)
             if corrected.declared.scores
             else None,
         },

@@ -110,7 +110,7 @@ def quadratic_pilot(
     l2 = NON_NEGATIVE.check("l2", l2)
     records = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
     correction, parts = records.correction, corrected.surrogate_parts
-    design, covariance = correction.design, correction.noise_covariance(records.scales)
+    design, covariance = correction.design, correction.noise_covariance(records.present_scales)
     multipliers = [
         None
         if parts.is_residual or part.multiplier == sp.Integer(1)

@@ -56,7 +56,7 @@ class Signal:
         if not correction.loss.scores:
             return None
         count = records.effective
-        noise = correction.design.released_covariance(correction.noise_covariance(records.scales))
+        noise = correction.design.released_covariance(correction.noise_covariance(records.present_scales))
         width = len(noise)
         moments = released_moments(records)[:width, :width]
         root = inverse_root(moments)
@@ -148,7 +148,7 @@ def _alike(records: Records) -> str:
     known to a share of sqrt(2/n).
     """
     correction = records.correction
-    noise = correction.design.released_covariance(correction.noise_covariance(records.scales))
+    noise = correction.design.released_covariance(correction.noise_covariance(records.present_scales))
     width = len(noise)
     moments = released_moments(records)[:width, :width]
     units = 1 / np.sqrt(np.maximum(np.diag(moments), 1e-300))

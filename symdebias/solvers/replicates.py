@@ -596,7 +596,7 @@ def _examined(
                 "epochs": epochs,
                 "step_size": step_size_told(one.step_size),
                 **health.as_diagnostics(),
-                "score_variance": run.correction.score_variance(theta, run.scales)
+                "score_variance": run.correction.score_variance(theta, run.present_scales)
                 if corrected.declared.scores
                 else None,
                 **marked,

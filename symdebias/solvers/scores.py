@@ -176,7 +176,7 @@ class ReleasedRecords:
             Its records.
         """
         design = records.correction.design
-        covariance = records.correction.noise_covariance(records.scales)
+        covariance = records.correction.noise_covariance(records.present_scales)
         noise = design.released_covariance(covariance)
 
         # A surrogate is designed for a sample of the records; an exact correction seldom asks for one.

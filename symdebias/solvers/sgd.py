@@ -415,7 +415,7 @@ def _trained(
             if covariance == "batch means":
                 inference = by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
-        variance = run.correction.score_variance(theta, run.scales) if scored else None
+        variance = run.correction.score_variance(theta, run.present_scales) if scored else None
         notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
         return fit_of(descent, resolved, notes, inference=inference), reached
 

@@ -787,6 +787,18 @@ def test_records_of_weight_0_change_nothing(loss, count, others):
         assert fit.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
 
 
+def test_noise_of_records_of_weight_0_is_none_of_the_others():
+    """A surrogate is designed for the mean variance of the records' own noise."""
+    X, y, weights = with_records_of_weight_0(*simulated(4_000, 3), 20_000)
+    have, scales = weights > 0, np.where(weights > 0, 0.3, 0.9)
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    alone = sd.m_estimate(corrected, X[have], y[have], noise_scale=scales[have])
+    fit = sd.m_estimate(corrected, X, y, sample_weight=weights, noise_scale=scales)
+    np.testing.assert_allclose(fit.theta, alone.theta, rtol=1e-7)
+    np.testing.assert_allclose(fit.standard_errors, alone.standard_errors, rtol=1e-7)
+    assert fit.diagnostics["score_variance"] == pytest.approx(alone.diagnostics["score_variance"], rel=1e-7)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_records_of_weight_0_spare_no_fit_a_refusal(seed):
     """The noise is as large as the features, and 600 records do not tell the curvature."""

@@ -405,11 +405,11 @@ class _Fetched(Rows):
         return places.partitions.each(each) if self._kind == 0 else super().over_blocks(work)
 
     def mean_squares(self) -> FloatArray:
-        """Return the means of the squares of each column, of noise scales."""
+        """Return the means of the squares of each column, of noise scales of records with weight."""
         if self._kind != 3:
             return super().mean_squares()
         squares = self._places.local(_squared_scales, self._places.reading.correction)
-        return np.asarray(self._places.partitions.summed(squares)[0] / len(self))
+        return np.asarray(self._places.partitions.summed(squares)[0] / self._places.present)
 
 
 def _of_partition(
@@ -473,7 +473,8 @@ def _cluster_curvatures(
 
 def _squared_scales(part: Records) -> tuple[FloatArray]:
     assert part.scales is not None
-    return (np.asarray((part.scales**2).sum(axis=0)),)
+    own = part.scales[part.weights > 0] if len(part.weights) else part.scales
+    return (np.asarray((own**2).sum(axis=0)),)
 
 
 def _of_matrix(part: Records, *, work: Callable[[FloatArray], Any]) -> Any:
