@@ -277,7 +277,7 @@ class Examination:
         if inflation is not None:
             if inflation < _LEAST_INFLATION:
                 signs.append(f"corrected gradients have {inflation:.2g} times the mean square of uncorrected ones")
-            elif inflation > _MUCH_INFLATION and inflation > records.total / (_NEEDED * count):
+            elif inflation > _MUCH_INFLATION and inflation > records.effective / (_NEEDED * count):
                 signs.append(
                     f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected "
                     "loss"

@@ -308,3 +308,17 @@ def test_a_few_records_far_out_are_not_missed(monkeypatch):
     with pytest.raises(sd.exceptions.DivergenceError) as anew:
         sd.sgd(corrected, X, y, **options)
     assert str(refused.value) == str(anew.value)
+
+
+def test_how_large_weights_are_changes_no_refusal(monkeypatch):
+    """Records are counted, and not what they weigh."""
+    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_MUCH_INFLATION", 1.001)
+    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_NEEDED", 1e4)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-X @ [0.4, -0.2])), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(1.0))
+    corrected = sd.debias(sd.losses.exponential(), release)
+    for weights in (None, np.ones(2_000), np.full(2_000, 1e9), np.full(2_000, 1e-9)):
+        with pytest.raises(sd.DivergenceError, match="gradients' mean square"):
+            sd.m_estimate(corrected, X, y, sample_weight=weights)
