@@ -49,10 +49,13 @@ def refuse_one_label(records: Records, penalty: FloatArray) -> None:
         return
     noised = {place for group, _ in release.placed(records.columns) for place in range(records.columns)[group]}
     parameters, has_intercept = program.columns.linear, program.columns.intercept is not None
+    true = sorted(set(range(min(records.columns, len(parameters)))) - noised)
+    if not true:
+        return
     some = records.tested.matrix[:]
     held = frame_of(records).place
     places, commons, others = [], [], []
-    for place in sorted(set(range(min(records.columns, len(parameters)))) - noised):
+    for place in true:
         values, counts = np.unique(some[:, place], return_counts=True)
         common = float(values[np.argmax(counts)])
         is_one_sided = common in (values[0], values[-1])
