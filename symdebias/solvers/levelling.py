@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
+from symdebias._fieller import fieller_variance
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.inference import critical_value
 from symdebias.records import Derivatives, Records
@@ -85,17 +86,12 @@ def levelling_of(
             statistic = many.statistic(sign * move, place)
             if statistic is None:
                 continue
-            at = functools.partial(_variance, slope=sign * slope, bend=bend)
+            at = functools.partial(fieller_variance, slope=sign * slope, bend=bend)
             end = _end(_over_root(statistic, at), most)
             plain = _end(_over_root(float, at), most)
             if end > (1 + _MUCH_FARTHER) * plain:
                 found[place, side] = max(0.0, most**-2 - (at(end) / end**2 if math.isfinite(end) else bend))
     return found if found.any() else None
-
-
-def _variance(t: float, *, slope: float, bend: float) -> float:
-    """Return the variance that a score test has t standard errors away, as far as the noise of curvatures makes it."""
-    return max(1.0, 1 + slope * t + bend * t * t)
 
 
 def _over_root(statistic: Callable[[float], float], variance: Callable[[float], float]) -> Callable[[float], float]:

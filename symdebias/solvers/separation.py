@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen.parallel import CHUNK
+from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
@@ -99,19 +99,17 @@ def _counted(part: Records, places: list[int], commons: list[float], others: lis
     They are numbers of values below and above the common one and equal to the other one, and of both groups the number,
     and the sums of targets and of their squares.
     """
-    found = np.zeros((9, len(places)))
-    for start in range(0, len(part), CHUNK):
-        rows = slice(start, start + CHUNK)
+
+    def counted(rows: slice) -> FloatArray:
         columns, target = part.matrix[rows][:, places], np.asarray(part.target[rows])
-        own = np.ones(len(target)) if not len(part.weights) else (part.weights[rows] != 0).astype(float)
+        own = (part.weights[rows] > 0).astype(np.float64) if len(part.weights) else np.ones(len(target))
         powers = np.stack([own, own * target, own * target * target])
         below, above = columns < commons, columns > commons
-        found[0] += own @ below
-        found[1] += own @ above
-        found[2] += own @ (columns == others)
-        found[3:6] += powers @ (below | above)
-        found[6:9] += powers @ ~(below | above)
-    return tuple(found)
+        return np.vstack(
+            [own @ below, own @ above, own @ (columns == others), powers @ (below | above), powers @ ~(below | above)]
+        )
+
+    return tuple(sum(over_chunks(len(part), counted), np.zeros((9, len(places)))))
 
 
 def _has_no_minimum(loss: Loss, target: float) -> bool:
