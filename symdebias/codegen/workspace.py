@@ -3,8 +3,9 @@
 NumPy's own begin at any sixteenth byte: loops over a tile then take up to half as long again.
 """
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -24,14 +25,20 @@ def zeros(*shapes: tuple[int, ...]) -> list[FloatArray]:
     return _parted(np.zeros, shapes)
 
 
-def _parted(make: Callable[[int], FloatArray], shapes: Sequence[tuple[int, ...]]) -> list[FloatArray]:
-    in_line = _LINE // _NUMBER
-    counts = [math.prod(shape) for shape in shapes]
-    rooms = [-(-count // in_line) * in_line for count in counts]
-    whole = make(sum(rooms) + in_line)
+def _parted(make: Callable[[int], FloatArray], shapes: tuple[tuple[int, ...], ...]) -> list[FloatArray]:
+    count, places = _layout(shapes)
+    whole = make(count)
     begin = -whole.__array_interface__["data"][0] % _LINE // _NUMBER
-    found = []
-    for shape, count, room in zip(shapes, counts, rooms, strict=True):
-        found.append(whole[begin : begin + count].reshape(shape))
-        begin += room
-    return found
+    return [whole[begin + first : begin + last].reshape(shape) for first, last, shape in places]
+
+
+@functools.lru_cache(maxsize=512)
+def _layout(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, list[tuple[int, int, tuple[int, ...]]]]:
+    """Return how many numbers arrays need, and where each begins and ends after the first beginning of a line."""
+    in_line, first = _LINE // _NUMBER, 0
+    places = []
+    for shape in shapes:
+        count = math.prod(shape)
+        places.append((first, first + count, shape))
+        first += -(-count // in_line) * in_line
+    return first + in_line, places

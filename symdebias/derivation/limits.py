@@ -14,6 +14,9 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 
+# Squares of smaller numbers, times variances, are numbers.
+_FAR = 1e100
+
 
 @dataclass(frozen=True, eq=False)
 class Limits:
@@ -53,6 +56,11 @@ class Limits:
         """
         return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
 
+    @functools.cached_property
+    def _is_unlimited(self) -> bool:
+        """Whether the correction exists, with finite variance, wherever the variance of the score is a number."""
+        return math.isinf(min(self.variance, self.finite_variance, self.reach))
+
     def for_kernels(self, *, finite_variance: bool) -> FloatArray:
         """Return the limits that kernels hold what they compute of theta against.
 
@@ -77,6 +85,8 @@ class Limits:
         """
         if not self._is_of_scores:
             self._require_conditions(theta, at, finite_variance=finite_variance)
+            return
+        if self._is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:
             return
         for value, what, limit, finite in (
             (

@@ -116,6 +116,17 @@ class _Shape:
     def _start(self) -> FloatArray:
         return self._here.gradient if self._takes_steps else self._gradient(self.theta)
 
+    @functools.cached_property
+    def _inverse_here(self) -> FloatArray | None:
+        return self._inverse(self._here.hessian)
+
+    def _inverse(self, hessian: FloatArray) -> FloatArray | None:
+        """Return the inverse of a mean Hessian with the penalty, if it has one."""
+        try:
+            return np.asarray(np.linalg.inv(hessian + np.diag(self.penalty)), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return None
+
     def _gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient, by the pass that is compiled."""
         if not self._has_derivatives:
@@ -143,18 +154,16 @@ class _Shape:
 
         None where the part tells nothing of it.
         """
-        unit, penalty = np.eye(len(move))[place], np.diag(self.penalty)
 
-        def score_at(hessian: FloatArray) -> tuple[FloatArray, float]:
-            try:
-                score = np.linalg.solve(hessian + penalty, unit)
-            except np.linalg.LinAlgError:
-                return unit, math.inf
+        def score_at(inverse: FloatArray | None) -> tuple[FloatArray, float]:
+            if inverse is None:
+                return np.zeros(len(move)), math.inf
+            score = inverse[place]
             spread = float(score @ self._here.meat @ score)
             return score, math.sqrt(spread) if score[place] > 0 and spread > 0 else math.inf
 
-        here, spread_here = score_at(self._here.hessian)
-        near = float(here @ (self._here.hessian + penalty) @ move) / spread_here
+        here, spread_here = score_at(self._inverse_here)
+        near = float(here @ self._here.hessian @ move + here @ (self.penalty * move)) / spread_here
         if not (math.isfinite(near) and near * move[place] > 0):
             return None
 
@@ -166,7 +175,7 @@ class _Shape:
                 score, spread = here, spread_here
                 if self._takes_steps:
                     found = self._derivatives(moved)
-                    score, spread = score_at(found.hessian)
+                    score, spread = score_at(self._inverse(found.hessian))
                     gradient = found.gradient
                 else:
                     gradient = self._gradient(moved)

@@ -252,6 +252,10 @@ class ReleasedRecords:
         left = np.linalg.inv(vectors).T
         return np.asarray((left * np.maximum(sizes, 1 / math.sqrt(self.records))) @ left.T)
 
+    @functools.cached_property
+    def _share_of_noise(self) -> float:
+        return share_of_noise(self.metric, self.noise)
+
     @property
     def target_noise(self) -> float:
         """The noise variance of the target within a residual."""
@@ -409,7 +413,7 @@ class ReleasedRecords:
             )
         found = designed(
             self.parts, scores, variances, self.records, self.targets(),
-            share_of_noise=share_of_noise(self.metric, self.noise), shape=self.shape, quick=quick,
+            share_of_noise=self._share_of_noise, shape=self.shape, quick=quick,
         )  # fmt: skip
         return self.corrected.with_design(found)
 

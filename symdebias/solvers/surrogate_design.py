@@ -149,14 +149,14 @@ class _Judge:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A design, with how far its interval reaches, its variance, and its bias in standard errors."""
+    """A design of some dial."""
 
-    reached: float
-    spent: float
+    reached: float  # How far its interval reaches.
+    spent: float  # Its variance, with what is not known of the curvature.
     scene: Scene
     found: list[surrogate.Surrogate]
     dial: float
-    ratio: float
+    ratio: float  # Its bias in standard errors.
 
 
 def _relative_variance(
@@ -317,21 +317,29 @@ def _designed(
     whole = Scene(
         scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape
     )
+
+    def candidate(scene: Scene, dial: float) -> _Candidate:
+        found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
+        spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
+        spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(judge, numbers, scene, found) / records
+        error = math.sqrt(spent / noised)
+        bias = judge.bias([scene.slopes(one) for one in found])
+        reached = critical_value(0.95, bias / error) * error if error > 0 else bias
+        return _Candidate(reached, spent, scene, found, dial, bias / error if error > 0 else math.inf)
+
+    def scenes(waves: int) -> list[Scene]:
+        found = sorted({max(length, waves * math.pi / highest) for length in lengths})
+        return [whole.of_waves(math.pi / length, waves) for length in found]
+
+    if quick:
+        (scene,) = scenes(_WAVES[0])
+        enough = max(1.0, _DIALS[0] * records)
+        found = scene.surrogates(numbers, enough, shared=_SHARED / _DIALS[0])
+        return surrogate.Design(stated, variance, enough, tuple(found), math.nan, math.nan)
     best: _Candidate | None = None
     cheapest = dearest = math.inf
-    for waves in _WAVES[:1] if quick else _WAVES:
-        rows: list[_Candidate] = []
-        for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
-            scene = whole.of_waves(math.pi / length, waves)
-            for dial in _DIALS[:1] if quick else _DIALS:
-                found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
-                spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
-                spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(judge, numbers, scene, found) / records
-                error = math.sqrt(spent / noised)
-                bias = judge.bias([scene.slopes(one) for one in found])
-                reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-                ratio = bias / error if error > 0 else math.inf
-                rows.append(_Candidate(reached, spent, scene, found, dial, ratio))
+    for waves in _WAVES:
+        rows = [candidate(scene, dial) for scene in scenes(waves) for dial in _DIALS]
         if waves == _WAVES[0]:
             # Next to the least mean squared error: what more variance is measured by.
             first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
@@ -346,6 +354,4 @@ def _designed(
             break
     assert best is not None
     enough = max(1.0, best.dial * records)
-    if quick:
-        return surrogate.Design(stated, variance, enough, tuple(best.found), math.nan, math.nan)
     return best.scene.balanced(numbers, best.found, radius=stated, score_variance=variance, records=enough)
