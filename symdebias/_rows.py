@@ -37,14 +37,10 @@ class Rows:
         From a slice of one row or more to these rows, float64, C order. Called from several threads at once.
     pick : callable, optional
         From an array of row numbers, or a slice with a stride, to these rows: for a source that has any row at hand.
-    by_row : bool
-        Whether the numbers of a row lie side by side, so that a share of the rows is read in its share of the time.
 
     Attributes
     ----------
     shape : tuple of int
-        As given.
-    by_row : bool
         As given.
     ends : tuple of two arrays of shape (p,), or None
         The means and the least values of the columns, where they have been looked at.
@@ -63,10 +59,8 @@ class Rows:
         shape: tuple[int, ...],
         read: Callable[[slice], FloatArray],
         pick: Callable[[Any], FloatArray] | None = None,
-        *,
-        by_row: bool = False,
     ) -> None:
-        self.shape, self._read, self._pick, self.by_row = shape, read, pick, by_row
+        self.shape, self._read, self._pick = shape, read, pick
         self.ends: tuple[FloatArray, FloatArray] | None = None
 
     @classmethod
@@ -76,7 +70,7 @@ class Rows:
         def numbers(rows: Any) -> FloatArray:
             return np.ascontiguousarray(rows_of(array, rows), dtype=np.float64)
 
-        return cls(array.shape, numbers, numbers, by_row=array.ndim == 1 or abs(array.strides[-1]) == array.itemsize)
+        return cls(array.shape, numbers, numbers)
 
     @classmethod
     def made_of(cls, source: Any, make: Callable[[FloatArray], FloatArray]) -> "Rows":
@@ -94,8 +88,7 @@ class Rows:
             return make(source[rows])
 
         shape = len(source), *made(slice(0, 1)).shape[1:]
-        by_row = source.by_row if isinstance(source, Rows) else True
-        return cls(shape, made, made if has_any_row(source) else None, by_row=by_row)
+        return cls(shape, made, made if has_any_row(source) else None)
 
     def only(self, places: slice | IntegerArray) -> "Rows":
         """Return some rows of a source that has any row at hand, read where they are."""
@@ -112,7 +105,7 @@ class Rows:
             own = chosen[rows]
             return self[slice(own.start, own[-1] + 1, own.step)]
 
-        return Rows((len(chosen), *self.shape[1:]), picked, picked, by_row=self.by_row)
+        return Rows((len(chosen), *self.shape[1:]), picked, picked)
 
     def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
         """Return what a function says of consecutive blocks, in order."""

@@ -571,11 +571,9 @@ class _Search:
     def _part(self) -> Records:
         """The part of many records that finds where to start."""
         stride = max(_THINNED, self.checked.present // _LARGEST_PART)
-        matrix = self.checked.matrix
         is_long = self.checked.present > _COPIED * stride
-        # Read row by row it takes somewhat longer, and no room.
-        by_row = matrix.by_row if isinstance(matrix, Rows) else True
-        return self.checked.spaced(stride) if is_long and by_row else self.checked.thinned(stride)
+        # Read anew it takes somewhat longer, and no room.
+        return self.checked.spaced(stride) if is_long else self.checked.thinned(stride)
 
     def _moved_by_all(self, records: Records, first: Root, near: Near, corrections: int) -> FloatArray:
         """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.

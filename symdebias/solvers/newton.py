@@ -27,6 +27,8 @@ _FLAT, _FAR = 1e-12, 1e6
 # A part of the records may tell it, where by the spread over so many pieces of it it does so to the second figure: to
 # what a step with an old Hessian may leave.
 _POLISHED, _TOLD, _PIECES = 3e-5, 3e-7, 4
+# Records of a piece that are copied at a time.
+_COPIED = 2**14
 
 
 @dataclass(frozen=True)
@@ -168,14 +170,17 @@ def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
 
     It is right to the third order, shape (pieces, Q).
     """
-    found = []
+    found, totals = np.zeros((_PIECES, len(theta))), np.zeros((_PIECES, 1))
     for piece in range(_PIECES):
-        some = records.taken(records.places_of(runs(records.present, _PIECES, piece)))
-        there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
-        found.append((there + back) / 2 - some.mean_gradient(theta))
-        # Before the next is copied.
-        del some
-    return np.array(found)
+        places = runs(records.present, _PIECES, piece)
+        for start in range(0, len(places), _COPIED):
+            some = records.taken(records.places_of(places[start : start + _COPIED]))
+            there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
+            found[piece] += some.total * ((there + back) / 2 - some.mean_gradient(theta))
+            totals[piece] += some.total
+            # Before the next are copied.
+            del some
+    return np.asarray(found / totals)
 
 
 def _require_held(
