@@ -159,7 +159,7 @@ class Examination:
 
     @functools.cached_property
     def _own(self) -> FloatArray:
-        return _relative_weights(self.records.tested)
+        return self.records.tested.relative_weights
 
     @functools.cached_property
     def _uncorrected(self) -> Records | None:
@@ -468,14 +468,6 @@ def _parts(rows: FloatArray) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(rows), step))
 
 
-def _relative_weights(records: Records) -> FloatArray:
-    """Return the weights of records over their mean, shape (m, 1), or a single 1 where all weigh the same."""
-    if not len(records.weights):
-        return np.ones((1, 1))
-    own = records.weights
-    return np.asarray(own / own.mean() if own.any() else own)[:, None]
-
-
 def _carrying_share(squares: FloatArray, theta: FloatArray) -> tuple[float, float]:
     """Return the share of records that carry the gradient, and the mean of the squared norms of their gradients.
 
@@ -551,7 +543,7 @@ class _Look:
             self.records.gradients(self.theta + sign * move, slice(None), by_derivatives=self.by_derivatives)
             for sign in (1.0, -1.0)
         )
-        return np.asarray(_relative_weights(self.records) * (above - below))
+        return np.asarray(self.records.relative_weights * (above - below))
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
@@ -574,7 +566,7 @@ class _Look:
             # Of a x + B'J: no gradients are made of which only this direction is asked for.
             along = self.records.design_rows() @ direction
             high, low = (own * along + (jacobian @ direction) @ bends for own, bends, jacobian in (above, below))
-            slopes = _relative_weights(self.records)[:, 0] * (high - low)
+            slopes = self.records.relative_weights[:, 0] * (high - low)
         return np.asarray(slopes * length / (2 * self.step))
 
 
