@@ -3,17 +3,15 @@
 import math
 
 import numpy as np
-import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.losses import Loss
+from symdebias.losses.far_out import changes_far_out
 from symdebias.losses.meaning import meaning_of
 from symdebias.noise import AdditiveNoise, ChannelNoise
 
-# Scores at which it is seen whether a loss at the target -1 has no lower bound.
-_FURTHER, _FARTHEST = 40, 80
 # Of targets that are read from files, so many are looked at; and standard errors below 0 that no noise explains.
 _HEAD, _FAR = 10_000, 8.0
 
@@ -61,12 +59,5 @@ def refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None
 
 
 def _falls_without_end(loss: Loss) -> bool:
-    """Whether a loss of one score goes on falling, at a negative target, as the score grows or falls."""
-    at_target = loss.expression.xreplace({loss.target: sp.Integer(-1)})
-    for sign in (-1, 1):
-        near, far = (
-            at_target.xreplace({loss.scores[0]: sp.Integer(sign * at)}).evalf() for at in (_FURTHER, _FARTHEST)
-        )
-        if (far - near).is_real and far - near < -1:
-            return True
-    return False
+    """Whether a loss of one score has no lower bound at a negative target: far out it falls by more than rounding."""
+    return any(change < -1 for change in changes_far_out(loss, -1.0))
