@@ -22,7 +22,8 @@ from symdebias._arrays import FloatArray, check_same_index, cluster_codes, requi
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
-from symdebias.checks.records import refuse_other_labels, refuse_scaled
+from symdebias.checks.scaled import refuse_scaled
+from symdebias.checks.targets import refuse_other_labels
 from symdebias.codegen.parallel import CHUNK
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected

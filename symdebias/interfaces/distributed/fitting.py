@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
-from symdebias.checks.records import refuse_other_labels, refuse_scaled
+from symdebias.checks.scaled import refuse_scaled
+from symdebias.checks.targets import refuse_other_labels
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords, holding
