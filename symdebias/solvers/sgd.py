@@ -38,14 +38,11 @@ from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import ReleasedRecords, Whole, known_at_a_glance, known_scores
+from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
 
-# A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
-# many times at most.
-_MOVED, _MOST_STAGES = 0.1, 3
 # Noise grows exponentially beyond what a surrogate is designed for: training that starts farther out than the pilot
 # has room for scores that are larger by at most this factor, and the next surrogate is designed where that ends. Where
 # noise is large such room costs a bias of several standard errors.
@@ -384,7 +381,7 @@ def _trained(
             pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=given)
             centre = pilot.theta
             # A fit that ends far from where its surrogate was designed is the pilot of a new design.
-            for stage in range(1, _MOST_STAGES + 1):
+            for stage in range(1, MOST_STAGES + 1):
                 size = known.size(centre)
                 # A start that is not farther out stays the user's in every stage.
                 first = given if given is not None and (stage == 1 or known.size(given) <= size) else centre
@@ -393,7 +390,7 @@ def _trained(
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
                 descent, notes, reached = training.of(run, X, frame.reported(first), beginning(resolved), stage - 1)
                 health, examination = examine(run, descent, known)
-                if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= _MOVED * size:
+                if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= MOVED * size:
                     break
                 centre = frame.lifted(descent.result)
             designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
