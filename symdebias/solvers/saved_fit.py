@@ -1,7 +1,7 @@
 """A fit as a file that needs no trust.
 
 It is an archive of `symdebias.solvers.archive` whose document has the loss as text in the language of
-`symdebias.losses.parsing`, the release as its card, and all else as `symdebias.solvers.coder` writes it.
+`symdebias.losses.words`, the release as its card, and all else as `symdebias.solvers.coder` writes it.
 """
 
 import json
@@ -21,7 +21,8 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
 from symdebias.driver import check_fit
 from symdebias.exceptions import FormatError
-from symdebias.losses import Loss, parsing
+from symdebias.losses import Loss, parsing, writing
+from symdebias.losses.words import names_in_text
 from symdebias.release import Release
 from symdebias.solvers import archive
 from symdebias.solvers.coder import Coder, UnsavableError, fields_of
@@ -118,8 +119,8 @@ def _loss_document(loss: Loss) -> dict[str, Any]:
         "name": loss.name,
     }
     symbols = _symbols(document)
-    names = parsing.names_in_text([symbol.name for symbol in symbols])
-    return {"expression": parsing.write(loss.expression, dict(zip(symbols, names, strict=True))), **document}
+    names = names_in_text([symbol.name for symbol in symbols])
+    return {"expression": writing.write(loss.expression, dict(zip(symbols, names, strict=True))), **document}
 
 
 def _symbols(document: Mapping[str, Any]) -> list[sp.Symbol]:
@@ -142,7 +143,7 @@ def _loss(document: Any) -> Loss:
     keys = {"expression", "scores", "features", "parameters", "target", "target_values", "name"}
     _exactly(document, keys, "the loss")
     symbols = _symbols(document)
-    names = parsing.names_in_text([symbol.name for symbol in symbols])
+    names = names_in_text([symbol.name for symbol in symbols])
     values, name = document["target_values"], document["name"]
     if values is not None and not (isinstance(values, list) and len(values) <= _MOST_TARGET_VALUES):
         raise ValueError("the target values of its loss are no list")
