@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, weights_array
 from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.interfaces.debiased import Debiased, OfStreams
 from symdebias.losses import Loss
@@ -272,7 +272,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             self._remember_columns(X, reset=reset)
         known = labels_of(release)
         if sample_weight is not None:
-            sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
+            sample_weight = weights_array(sample_weight, rows=X.shape[0] if hasattr(X, "shape") else len(X))
         if known is None and release.target is None:
             if is_first is not None:
                 classes = self._classes_of_a_stream(classes, is_first)
@@ -586,7 +586,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         else:
             self._remember_columns(X, reset=reset)
         if sample_weight is not None:
-            sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
+            sample_weight = weights_array(sample_weight, rows=X.shape[0] if hasattr(X, "shape") else len(X))
         return loss, release, X, y, sample_weight
 
     def predict(self, X: Any, *, offset: Any = None) -> FloatArray:
