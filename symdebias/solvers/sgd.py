@@ -475,6 +475,34 @@ class _Training:
         """Return what there is to tell of how it was to be trained."""
         return {"epochs": self.epochs, "step_size": step_size_told(self.step_size)}
 
+    def _steps(self, run: Records, X: Any, begin: FloatArray) -> tuple[Any, FloatArray]:
+        """Return the rule of step sizes and the scaling of steps: given, learned, or those that are gone on with."""
+        if self.after is not None:
+            return self.step_size, self.after.scaling
+        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
+            return self.step_size, np.zeros((0, 0))
+        if not np.all(np.isfinite(self.metric)):
+            explain_overflow(run, X)
+        return learned_steps(
+            run, frame_of(run).lifted(begin), self.penalty, self.metric, min(self.batch_size, len(run)),
+            in_units=self.bound < math.inf or bool(len(self.smoothing)), by_derivatives=self.has_pilot,
+        )  # fmt: skip
+
+    def _sizes(self, step_size: Any, first: int, count: int) -> FloatArray:
+        """Return the sizes of so many steps, after so many of earlier records."""
+        gain = 1.0 if self.after is None else self.gain
+        return gain * step_sizes(step_size, first=first, count=count, l2=self.l2 * gain)
+
+    def _kernel(self, run: Records, scaling: FloatArray) -> Callable[..., int]:
+        """Return the compiled pass over some steps, which measures records where `lengths` are asked for."""
+        kernel: Callable[..., int] = run.correction.kernels.sgd_pass(
+            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
+            held=frame_of(run).place, measured=self.lengths is not None,
+        )  # fmt: skip
+        if self.lengths is None:
+            return kernel
+        return functools.partial(kernel, lengths=(self.lengths.inverse, self.lengths.longest))
+
     def of(
         self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object], stage: int = 0
     ) -> tuple[Descent, dict[str, Any], Reached]:
@@ -485,29 +513,11 @@ class _Training:
         """
         correction, frame, (matrix, target) = run.correction, frame_of(run), run.encoded
         n, per_epoch = self.size(run)
-        batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
-        step_size, scaling = self.step_size, np.zeros((0, 0))
-        in_units = self.bound < math.inf or bool(len(self.smoothing))
+        batch_size, total, lengths = min(self.batch_size, n), self.epochs * per_epoch, self.lengths
+        step_size, scaling = self._steps(run, X, begin)
         earlier = None if self.after is None else self.after.descent
-        if self.after is not None:
-            scaling = self.after.scaling
-        elif isinstance(step_size, str) and step_size == "auto":
-            if not np.all(np.isfinite(self.metric)):
-                explain_overflow(run, X)
-            step_size, scaling = learned_steps(
-                run, frame.lifted(begin), self.penalty, self.metric, batch_size, in_units=in_units,
-                by_derivatives=self.has_pilot,
-            )  # fmt: skip
-        before = 0 if earlier is None else earlier.all_steps
-        gain = 1.0 if self.after is None else self.gain
-        sizes = gain * step_sizes(step_size, first=before, count=total, l2=self.l2 * gain)
-        lengths = self.lengths
-        kernel: Callable[..., int] = correction.kernels.sgd_pass(
-            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
-            held=frame.place, measured=lengths is not None,
-        )  # fmt: skip
-        if lengths is not None:
-            kernel = functools.partial(kernel, lengths=(lengths.inverse, lengths.longest))
+        sizes = self._sizes(step_size, 0 if earlier is None else earlier.all_steps, total)
+        kernel = self._kernel(run, scaling)
         limits = correction.limits.for_kernels(finite_variance=True)
         growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
         sums_at: list[int] = []
