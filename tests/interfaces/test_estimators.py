@@ -304,6 +304,8 @@ def test_records_with_other_row_labels_are_not_matched_by_place(target, shuffled
     given[shuffled] = given[shuffled].sample(frac=1.0, random_state=0)
     with pytest.raises(ValueError, match="different row labels"):
         model.fit(noised.X, **given)
+    with pytest.raises(ValueError, match="different row labels"):
+        sd.CorrectedScorer("accuracy")(model, noised.X, **given)
 
 
 def test_sgd_is_a_solver_by_name():
