@@ -381,7 +381,7 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
         row = int(np.argmin(weights))
         raise ValueError(f"sample_weight is negative in row {row}. Weights must be zero or more.")
     if not weights.max() > 0:
-        raise ValueError("sample_weight has no positive entry. At least one record must count.")
+        raise ValueError("every sample_weight is zero. At least one record must count.")
     if not 1 / _LARGEST_WEIGHT <= weights.max() <= _LARGEST_WEIGHT:
         raise ValueError(
             f"the largest sample_weight is {weights.max():.3g}, and squares of such are beyond what a number holds. "

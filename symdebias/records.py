@@ -199,6 +199,19 @@ class Records:
         """The sample size: with weights (sum w)^2/(sum w^2)."""
         return self.total**2 / float(self.weights @ self.weights) if len(self.weights) else self.total
 
+    @property
+    def relative_weights(self) -> FloatArray:
+        """The weights over their mean, shape (n, 1), or a single 1 where all weigh the same."""
+        if not len(self.weights):
+            return np.ones((1, 1))
+        return np.asarray(self.weights / self.weights.mean() if self.weights.any() else self.weights)[:, None]
+
+    @property
+    def shares(self) -> FloatArray:
+        """The weights over their sum, shape (n,)."""
+        own, count = self.weights, len(self)
+        return own / own.sum() if len(own) and own.any() else np.full(count, 1 / count)
+
     @functools.cached_property
     def present(self) -> int:
         """The number of records with weight: those of weight 0 say nothing, and no sample or mean counts them."""

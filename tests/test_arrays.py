@@ -185,7 +185,7 @@ REFUSED = {
     "y, infinity": (of_target([math.inf, 0.0]), "y has infinity in row 0"),
     "y, a table": (of_target(Table({"y": [1.0, 2.0]})), "got a table. Pass one of its columns"),
     "a negative weight": (of_weights([1.0, -1.0]), "sample_weight is negative in row 1"),
-    "no weight at all": (of_weights([0.0, 0.0]), "no positive entry"),
+    "no weight at all": (of_weights([0.0, 0.0]), "every sample_weight is zero"),
     "weights whose squares are infinite": (of_weights([1.0, 1e200]), "the largest sample_weight is 1e.200"),
     "weights whose squares are 0": (of_weights([0.0, 1e-200]), "the largest sample_weight is 1e-200"),
     "a weight that is NaN": (of_weights([math.nan, 1.0]), "sample_weight has NaN in row 0"),

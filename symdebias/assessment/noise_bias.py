@@ -58,11 +58,6 @@ class NoiseBias:
     feature: sp.Expr | None
     interaction: sp.Expr | None
 
-    @property
-    def has_closed_form(self) -> bool:
-        """Whether all three parts are known in closed form."""
-        return None not in (self.label, self.feature, self.interaction)
-
     def __call__(self, theta: ArrayLike, X: Any, y: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the parts for true records.
 

@@ -15,12 +15,10 @@ import numpy as np
 import scipy
 from scipy import special
 
-from symdebias._arrays import FloatArray, sums_and_minima
+from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
-from symdebias._rows import Rows, over_blocks
-from symdebias.checks.targets import refuse_negative
+from symdebias.checks.scaled import FEWEST, log_p_of_scaling, scaled_how
 from symdebias.codegen.numeric import numeric
-from symdebias.corrected import CorrectedLoss
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.ranges import Grid
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
@@ -34,14 +32,8 @@ _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 0.001."
 _RESOLUTION = 1e-4
 # Numbers count as on a grid within this share of a step; steps from a hundredth to ten scales of the noise are tried.
 _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
-# Sample moments count as exactly 0 or 1 within this, and extremes, which scalers meet to the last digits.
-_EXACT, _END = 1e-9, 1e-12
 # Lengths of vectors are counted in so many cells.
 _LENGTHS = 16
-# Fewer records tell nothing.
-FEWEST = 20
-# Labels are looked at in so many records at least and at most, and are others from so many standard errors on.
-_LABELS_FROM, _HEAD, _LABELS_OFF = 100, 10_000, 8.0
 
 
 @dataclass(frozen=True)
@@ -489,147 +481,9 @@ def _log_p_of_ties(n: int, count: int, likelier: float = 1.0) -> float:
     return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(min(1.0, _RESOLUTION * likelier)))
 
 
-def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
-    """Refuse records whose noised columns went through a scaler that was fitted to them.
-
-    Noise with a guarantee is that of the declared bounds, in their units: a column that was standardised by its own
-    moments has another. Noise of a known scale may be that of standardised columns, and is left alone. So are columns
-    on a grid, whose extremes may well be 0 and 1. A false alarm has a probability below 1e-7 for each column.
-
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        The loss that they are fitted to. One without correction undoes no noise, and takes records of any kind.
-    matrix : array of shape (n, p), float64, or Rows
-        Released records, checked.
-
-    Raises
-    ------
-    ValueError
-        A column was scaled; the message says how.
-    """
-    n, release = len(matrix), corrected.release
-    if corrected.method == "none" or n < FEWEST or release.coupling is not None:
-        return
-    private = []
-    for place, mechanism in release.placed(matrix.shape[1]):
-        if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
-            continue
-        noise = mechanism.noise_on(place.stop - place.start)
-        if isinstance(noise, (AdditiveNoise, SphericalNoise)):
-            private.append((place, mechanism, noise))
-    if not private:
-        return
-    means, lows = _means_and_minima(matrix)
-    suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _END) | (np.abs(lows + 1) <= _END)
-    for place, mechanism, noise in private:
-        for index in place.start + np.flatnonzero(suspects[place]):
-            how = _scaled_how(matrix, int(index), float(means[index]), float(lows[index]))
-            if how and _log_p_of_scaling(how, math.sqrt(noise.variance), n) < math.log(1e-7):
-                raise ValueError(
-                    f"column {index} of X has {how}, to nine digits and more: a scaler was fitted to the released "
-                    f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
-                    "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
-                )
-
-
-def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
-    """Refuse targets with additive noise whose true values are not the two labels of the loss.
-
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        The loss that they are fitted to. One without correction takes targets of any kind.
-    target : array of shape (n,), float64, or Rows
-        Released targets, checked. The first ten thousand are looked at.
-
-    Raises
-    ------
-    ValueError
-        They are of another coding; see `labels_off`.
-    """
-    refuse_negative(corrected, target)
-    labels, release = corrected.declared.target_values, corrected.release
-    if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
-        return
-    noise = release.target_noise
-    if isinstance(noise, AdditiveNoise):
-        told = labels_off(np.asarray(target[:_HEAD]), (labels[0], labels[1]), noise.variance)
-        if told:
-            raise ValueError(f"{told} Noise labels as the loss has them, or declare target_values on the loss.")
-
-
-def labels_off(target: FloatArray, labels: tuple[float, float], variance: float) -> str:
-    """Return in words by what released targets tell that the true ones are not two labels; an empty text if nothing.
-
-    Less the variance of the noise, the squared distance of a label from the middle between both has a known mean.
-    A false alarm takes eight standard errors.
-
-    Parameters
-    ----------
-    target : array of shape (n,), float64
-        Labels with additive noise.
-    labels : pair of float
-        The labels.
-    variance : float
-        That of the noise.
-    """
-    if len(target) < _LABELS_FROM:
-        return ""
-    low, high = min(labels), max(labels)
-    wanted = (high - low) ** 2 / 4
-    squares = (target - (low + high) / 2) ** 2 - variance
-    mean, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
-    if abs(mean - wanted) <= _LABELS_OFF * error + _EXACT * wanted:
-        return ""
-    return (
-        f"the true targets are not the labels {low:g} and {high:g}: their mean squared distance from the middle of "
-        f"these, the noise taken out, is {mean:.3g}, and labels have {wanted:.3g}."
-    )
-
-
-def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:
-    """Return the means and the minima of all columns, in one pass where they have not been looked at."""
-    if isinstance(matrix, Rows) and matrix.ends is not None:
-        return matrix.ends
-    parts = over_blocks(matrix, sums_and_minima)
-    return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
-
-
-_OF_MOMENTS = "a mean of 0 and a standard deviation of 1"
-
-
-def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float) -> str:
-    """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
-    high = max(over_blocks(matrix, lambda block: float(block[:, column].max())))
-    if not high > low:
-        return ""
-    if abs(mean) <= _EXACT:
-        squares = sum(over_blocks(matrix, lambda block: float(np.sum((block[:, column] - mean) ** 2))))
-        if any(abs(math.sqrt(squares / (len(matrix) - less)) - 1) <= _EXACT for less in (0, 1)):
-            return _OF_MOMENTS
-    if min(abs(low), abs(low + 1)) <= _END and abs(high - 1) <= _END:
-        return f"a minimum of {round(low)} and a maximum of 1"
-    return ""
-
-
-def _log_p_of_scaling(how: str, sigma: float, n: int) -> float:
-    """Return a bound on the log probability that noise makes a column look scaled so.
-
-    The mean of n numbers whose noise has a density of at most M has one of at most sqrt(e n) M (Bobkov & Chistyakov
-    2014), and M is below 1.8 over the scale of the noise; their variance has one of as much over the scale squared.
-    Each of two extremes has a density of at most n over the scale.
-    """
-    least = min(sigma, 1.0)
-    if how == _OF_MOMENTS:
-        densities = 3 * math.sqrt(n) / least, 3 * math.sqrt(n) / least**2
-        return sum(math.log(min(1.0, 2 * _EXACT * density)) for density in densities)
-    return math.log(2) + 2 * math.log(min(1.0, 2 * _END * n / least))
-
-
 def _standardised(sigma: float, name: str, column: FloatArray, n: int) -> _Found:
-    how = _scaled_how(column[:, None], 0, float(column.mean()), float(column.min()))
-    log_p = _log_p_of_scaling(how, sigma, n) if how else 0.0
+    how = scaled_how(column[:, None], 0, float(column.mean()), float(column.min()))
+    log_p = log_p_of_scaling(how, sigma, n) if how else 0.0
     return _Found("standardised", name, float(bool(how)), log_p, "a scaler fitted to these records", lambda level: 1.0)
 
 

@@ -3,38 +3,54 @@
 import math
 
 import numpy as np
-import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.losses import Loss
+from symdebias.losses.far_out import changes_far_out
 from symdebias.losses.meaning import meaning_of
 from symdebias.noise import AdditiveNoise, ChannelNoise
 
-# Scores at which it is seen whether a loss at the target -1 has no lower bound.
-_FURTHER, _FARTHEST = 40, 80
-# Of targets that are read from files, so many are looked at; and standard errors below 0 that no noise explains.
-_HEAD, _FAR = 10_000, 8.0
+# So many targets are looked at; fewer than the second figure tell nothing of labels.
+_HEAD, _FEWEST_LABELS = 10_000, 100
+# So many standard errors no noise explains; and what rounding may do to a squared distance, relative.
+_FAR, _ROUNDING = 8.0, 1e-9
 
 
-def refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
-    """Refuse negative targets of a loss of counts, or of another one whose mean is positive at every score.
-
-    A loss that has a least value at a negative target all the same, as least squares about exp(u), takes it.
+def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
+    """Refuse targets that a loss is not of: negative counts, and numbers under noise that are not its two labels.
 
     Parameters
     ----------
     corrected : CorrectedLoss
         The loss that they are fitted to. One without correction takes targets of any kind.
     target : array of shape (n,), float64, or Rows
-        Released targets, checked. Those of a channel have the sign of its labels; with additive noise it is their mean
-        that is looked at.
+        Released targets, checked.
 
     Raises
     ------
     ValueError
-        True targets are negative.
+        True targets are negative, and the loss, of counts or another one whose mean is positive at every score, has no
+        least value at those; or true targets with additive noise are of another coding than its two labels, as
+        `labels_off` says of the first ten thousand.
+    """
+    _refuse_negative(corrected, target)
+    labels, release = corrected.declared.target_values, corrected.release
+    if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
+        return
+    noise = release.target_noise
+    if isinstance(noise, AdditiveNoise):
+        told = labels_off(np.asarray(target[:_HEAD]), (labels[0], labels[1]), noise.variance)
+        if told:
+            raise ValueError(f"{told} Noise labels as the loss has them, or declare target_values on the loss.")
+
+
+def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
+    """Refuse negative targets of a loss of counts, or of another one whose mean is positive at every score.
+
+    A loss that has a least value at a negative target all the same, as least squares about exp(u), takes it. Targets of
+    a channel have the sign of its labels; with additive noise it is their mean that is looked at.
     """
     loss, release = corrected.declared, corrected.release
     if corrected.method == "none" or release.coupling is not None or not loss.scores:
@@ -61,12 +77,34 @@ def refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None
 
 
 def _falls_without_end(loss: Loss) -> bool:
-    """Whether a loss of one score goes on falling, at a negative target, as the score grows or falls."""
-    at_target = loss.expression.xreplace({loss.target: sp.Integer(-1)})
-    for sign in (-1, 1):
-        near, far = (
-            at_target.xreplace({loss.scores[0]: sp.Integer(sign * at)}).evalf() for at in (_FURTHER, _FARTHEST)
-        )
-        if (far - near).is_real and far - near < -1:
-            return True
-    return False
+    """Whether a loss of one score has no lower bound at a negative target: far out it falls by more than rounding."""
+    return any(change < -1 for change in changes_far_out(loss, -1.0))
+
+
+def labels_off(target: FloatArray, labels: tuple[float, float], variance: float) -> str:
+    """Return in words by what released targets tell that the true ones are not two labels; an empty text if nothing.
+
+    Less the variance of the noise, the squared distance of a label from the middle between both has a known mean.
+    A false alarm takes eight standard errors.
+
+    Parameters
+    ----------
+    target : array of shape (n,), float64
+        Labels with additive noise.
+    labels : pair of float
+        The labels.
+    variance : float
+        That of the noise.
+    """
+    if len(target) < _FEWEST_LABELS:
+        return ""
+    low, high = min(labels), max(labels)
+    wanted = (high - low) ** 2 / 4
+    squares = (target - (low + high) / 2) ** 2 - variance
+    mean, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
+    if abs(mean - wanted) <= _FAR * error + _ROUNDING * wanted:
+        return ""
+    return (
+        f"the true targets are not the labels {low:g} and {high:g}: their mean squared distance from the middle of "
+        f"these, the noise taken out, is {mean:.3g}, and labels have {wanted:.3g}."
+    )

@@ -1,33 +1,26 @@
-"""Compile generated modules, and keep the machine code in one folder per user.
+"""Compile generated modules, and keep the machine code in the folder of their user.
 
 Numba's own disk cache is pickled: whoever can write into it runs code in this process, and a truncated or
 flipped file crashes it. So an entry is a folder of its own that is built aside and renamed into place whole;
-it is opened only if the folder belongs to this user and nobody else can write to it, every file in it is
-listed with its SHA-256, the source is the one that was just generated, and the loaded kernel repeats a
+it is opened only if its manifest is signed by this user (`symdebias.codegen.folder`), every file in it is
+listed there with its SHA-256, the source is the one that was just generated, and the loaded kernel repeats a
 known answer. Anything else is deleted, compiled again, and said in one warning.
-
-A digest in the same folder says that an entry is whole, not who made it: one that was unpacked from an archive or
-copied from another user has right digests too. So its manifest is signed with a key of this user, drawn once and kept
-in the folder, readable by nobody else.
 """
 
 import contextlib
 import functools
 import hashlib
-import hmac
 import json
 import linecache
 import math
 import os
 import platform
 import shutil
-import stat
 import sys
 import tempfile
 import threading
 import time
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,18 +36,22 @@ from numba.core.extending import _Intrinsic
 from symdebias._garbage import uncollected
 from symdebias._progress import is_looked_at
 from symdebias.codegen import direct
-from symdebias.exceptions import CacheWarning
+from symdebias.codegen.folder import (
+    ASIDE,
+    LARGEST_FILE,
+    cache_folder,
+    own_key,
+    reason_to_distrust,
+    signed,
+    sweep,
+    trusted,
+    verified,
+    warn_without_folder,
+)
 
-_VARIABLE = "SYMDEBIAS_CACHE"
 # A terminal is told of compilations after so many seconds, and anew where so many have passed since the last one.
 _PATIENCE, _PAUSE = 2.0, 10.0
 _MANIFEST = "manifest.json"
-_KEY, _KEY_BYTES = "key", 32
-# Where an entry is built, until it is whole and renamed: what a killed process has left is swept after an hour.
-_ASIDE, _ABANDONED = "build-", 3_600.0
-_LARGEST_FILE = 64 * 2**20
-# How derivations that are kept are named, and the seconds that one takes which is.
-_KEPT, _WORTH_KEEPING = ".json", 0.05
 # Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
 # version has kept is left alone and not taken for damage.
 _LAYOUT = 5
@@ -184,77 +181,12 @@ def _compile(key: str, source: KernelSource) -> Callable[..., Any]:
             try:
                 kernel = _from_folder(folder, source)
             except OSError as error:
-                _warn(f"the cache folder {folder} could not be used ({error.strerror or error})")
+                warn_without_folder(f"the cache folder {folder} could not be used ({error.strerror or error})")
         if kernel is None:
             with _waiting.compiling(kept=False):
                 kernel = _in_memory(source)
         _compiled[key] = kernel
     return _compiled[key]
-
-
-def cache_folder() -> Path | None:
-    """Return the folder of compiled kernels, made if need be, or None where none can be used.
-
-    Returns
-    -------
-    pathlib.Path or None
-        None if ``SYMDEBIAS_CACHE=off``, or, with a `CacheWarning`, if the folder is not this user's own or
-        cannot be written to.
-    """
-    setting = os.environ.get(_VARIABLE, "")
-    if setting.lower() == "off":
-        return None
-    try:
-        folder = Path(setting) if setting else _user_cache() / "symdebias"
-    except RuntimeError:
-        _warn("there is no cache folder: this user has no home folder")
-        return None
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        reason = _distrust_folder(folder)
-    except OSError as error:
-        reason = error.strerror or str(error)
-    if reason is not None:
-        _warn(f"the cache folder {folder} is not used: {reason}")
-        return None
-    return folder
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
-def _distrust(path: Path) -> str | None:
-    """Return why what stands at a path is not to be trusted, or None."""
-    status = path.lstat()
-    if stat.S_ISLNK(status.st_mode):
-        return "it is a symbolic link"
-    if hasattr(os, "getuid"):
-        if status.st_uid != os.getuid():
-            return "it belongs to another user"
-    return None
-
-
-def _distrust_folder(folder: Path) -> str | None:
-    """Return why the cache folder is not to be used, or None. What is inside is shielded by it."""
-    if hasattr(os, "getuid") and folder.stat().st_mode & 0o022:
-        return "other users can write to it (set its permissions to 0700)"
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return "it cannot be written to"
-    return _distrust(folder)
-
-
-def _warn(reason: str) -> None:
-    warnings.warn(
-        f"{reason}. Kernels are compiled for this process alone, which takes a second or more each. "
-        f"Set {_VARIABLE} to a folder of your own, or to 'off' to silence this.",
-        CacheWarning,
-        stacklevel=2,
-    )
 
 
 @functools.cache
@@ -273,137 +205,15 @@ def _machine() -> tuple[str, ...]:
 
 def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
     entry = folder / source.key
-    key = _own_key(folder)
-    kernel: Callable[..., Any] | None = _trusted(
+    key = own_key(folder)
+    kernel: Callable[..., Any] | None = trusted(
         entry, lambda: _load(entry, source, key), ("a compiled kernel", "compiled again")
     )
     if kernel is not None:
         return kernel
-    _sweep(folder)
+    sweep(folder)
     with _waiting.compiling(kept=True):
         return _build(folder, entry, source, key)
-
-
-def _trusted(path: Path, load: Callable[[], Any], words: tuple[str, str]) -> Any:
-    """Return what is kept at a path; None where nothing is, or what is not as this user has left it: that is deleted.
-
-    The words are what a reader is told that it was, and what becomes of it.
-    """
-    if not (path.exists() or path.is_symlink()):
-        return None
-    found = load()
-    if found is None:
-        warnings.warn(
-            f"{words[0]} in {path.parent} was damaged or foreign; it was deleted and {words[1]}.",
-            CacheWarning,
-            stacklevel=3,
-        )
-        _delete(path)
-    return found
-
-
-def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what a name stands for: what this user has signed and kept in the cache folder, or what is made now.
-
-    Parameters
-    ----------
-    name : str
-        The hash of all that decides what is made.
-    make : callable
-        Makes it, of texts, numbers and lists. What takes long is kept; nothing else repays a file.
-
-    Warns
-    -----
-    CacheWarning
-        The cache folder cannot be used, or what is in it was damaged.
-    """
-    folder = cache_folder()
-    if folder is None:
-        return make()
-    path = folder / f"{name}{_KEPT}"
-    try:
-        key = _own_key(folder)
-        found: dict[str, Any] | None = _trusted(
-            path, lambda: _signed_text(path, name, key), ("a derivation kept", "is done again")
-        )
-        if found is not None:
-            return found
-    except OSError as error:
-        _warn(f"the cache folder {folder} could not be used ({error.strerror or error})")
-        return make()
-    began = time.process_time()
-    made = make()
-    if time.process_time() - began > _WORTH_KEEPING:
-        with contextlib.suppress(OSError):
-            _keep(folder, path, {"manifest": made, "signature": _signature(made, name, key)})
-    return made
-
-
-def _signed_text(path: Path, name: str, key: bytes) -> dict[str, Any] | None:
-    """Return what is kept at a path, or None where anything about it is not as this user has left it."""
-    if _distrust(path) or not stat.S_ISREG(path.lstat().st_mode) or path.lstat().st_size > _LARGEST_FILE:
-        return None
-    try:
-        signed = json.loads(path.read_bytes())
-        found: dict[str, Any] = signed["manifest"]
-        whole = hmac.compare_digest(signed["signature"], _signature(found, name, key))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return found if whole else None
-
-
-def _keep(folder: Path, path: Path, signed: dict[str, Any]) -> None:
-    with _beside(folder, json.dumps(signed).encode()) as aside:
-        aside.replace(path)
-
-
-@contextlib.contextmanager
-def _beside(folder: Path, content: bytes) -> Iterator[Path]:
-    """Give a file of this user alone, with its content on the disk; it is gone afterwards, unless it was renamed."""
-    descriptor, aside = tempfile.mkstemp(prefix=_ASIDE, dir=folder)
-    try:
-        with open(descriptor, "wb") as stream:  # noqa: PTH123  (mkstemp has opened it, for this user alone)
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        yield Path(aside)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            Path(aside).unlink()
-
-
-def _own_key(folder: Path) -> bytes:
-    """Return the key that this user signs manifests with, drawn where there is none that can be trusted."""
-    path = folder / _KEY
-    with contextlib.suppress(FileNotFoundError):
-        status = path.lstat()
-        private = not hasattr(os, "getuid") or not status.st_mode & 0o077
-        if stat.S_ISREG(status.st_mode) and _distrust(path) is None and private and status.st_size == _KEY_BYTES:
-            return path.read_bytes()
-        # Entries that it signed are rebuilt.
-        _delete(path)
-    with _beside(folder, os.urandom(_KEY_BYTES)) as aside:
-        # Where another process was faster its key stays; a file system without links takes the last one.
-        try:
-            os.link(aside, path)
-        except FileExistsError:
-            pass
-        except OSError:
-            aside.replace(path)
-        return path.read_bytes()
-
-
-@functools.cache
-def _sweep(folder: Path) -> None:
-    """Delete what processes that were killed while they built have left; looked for once per process.
-
-    A build takes seconds. One that was stopped for an hour and goes on finds its folder gone, and compiles in memory.
-    """
-    with contextlib.suppress(OSError):
-        for path in folder.glob(f"{_ASIDE}*"):
-            with contextlib.suppress(OSError):
-                if _distrust(path) is None and time.time() - path.lstat().st_mtime > _ABANDONED:
-                    _delete(path)
 
 
 def _load(entry: Path, source: KernelSource, key: bytes) -> Callable[..., Any] | None:
@@ -423,24 +233,17 @@ def _load(entry: Path, source: KernelSource, key: bytes) -> Callable[..., Any] |
 
 def _verified_manifest(entry: Path, source: KernelSource, key: bytes) -> dict[str, Any] | None:
     folders = [entry, entry / "__pycache__"]
-    if any(_distrust(path) for path in folders):
+    if any(reason_to_distrust(path) for path in folders):
         return None
     files = [path for folder in folders for path in folder.iterdir() if path not in folders]
-    if any(_distrust(path) or path.stat().st_size > _LARGEST_FILE for path in files):
+    if any(reason_to_distrust(path) or path.stat().st_size > LARGEST_FILE for path in files):
         return None
-    signed = json.loads((entry / _MANIFEST).read_bytes())
-    manifest: dict[str, Any] = signed["manifest"]
-    if not hmac.compare_digest(signed["signature"], _signature(manifest, entry.name, key)):
+    manifest = verified(json.loads((entry / _MANIFEST).read_bytes()), entry.name, key)
+    if manifest is None:
         return None
     found = {str(path.relative_to(entry)): _digest(path) for path in files if path.name != _MANIFEST}
     whole = found == manifest["files"] and (entry / "kernel.py").read_text() == _module_text(source)
     return manifest if whole else None
-
-
-def _signature(manifest: dict[str, Any], name: str, key: bytes) -> str:
-    """Return what only this user writes below a manifest of the entry of a name."""
-    text = json.dumps([name, manifest], sort_keys=True)
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -448,7 +251,7 @@ def _digest(path: Path) -> str:
 
 
 def _build(folder: Path, entry: Path, source: KernelSource, key: bytes) -> Callable[..., Any]:
-    aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=folder))
+    aside = Path(tempfile.mkdtemp(prefix=ASIDE, dir=folder))
     try:
         path = aside / "kernel.py"
         path.write_text(_module_text(source))
@@ -459,8 +262,7 @@ def _build(folder: Path, entry: Path, source: KernelSource, key: bytes) -> Calla
             "files": {str(file.relative_to(aside)): _digest(file) for file in files},
             "answer": _answer(source, kernel),
         }
-        signed = {"manifest": manifest, "signature": _signature(manifest, entry.name, key)}
-        (aside / _MANIFEST).write_text(json.dumps(signed))
+        (aside / _MANIFEST).write_text(json.dumps(signed(manifest, entry.name, key)))
         for file in (*files, aside / _MANIFEST):
             with file.open("rb+") as stream:
                 os.fsync(stream.fileno())
@@ -470,13 +272,6 @@ def _build(folder: Path, entry: Path, source: KernelSource, key: bytes) -> Calla
         return kernel
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def _delete(entry: Path) -> None:
-    if entry.is_symlink() or entry.is_file():
-        entry.unlink()
-    else:
-        shutil.rmtree(entry)
 
 
 def _answer(source: KernelSource, kernel: Callable[..., Any]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sympy as sp
 
-from symdebias.codegen import cache
+from symdebias.codegen.folder import kept
 from symdebias.codegen.printer import Statements
 
 
@@ -33,7 +33,7 @@ def kept_statements(texts: Sequence[str], decides: Sequence[sp.Basic], make: Cal
             "functions": sorted(made.functions),
         }  # fmt: skip
 
-    found = cache.kept(name, printed)
+    found = kept(name, printed)
     return Statements(
         tuple(found["setup"]), tuple(found["record"]), tuple(found["results"]), frozenset(found["functions"])
     )

@@ -24,7 +24,7 @@ from symdebias._arrays import (
 )
 from symdebias._domains import LabelSet
 from symdebias._rows import Rows
-from symdebias.checks.records import labels_off
+from symdebias.checks.targets import labels_off
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, check_same_index, weights_array
 from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.interfaces.debiased import Debiased, OfStreams
 from symdebias.losses import Loss
@@ -271,12 +271,14 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         else:
             self._remember_columns(X, reset=reset)
         known = labels_of(release)
-        if sample_weight is not None:
-            sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
         if known is None and release.target is None:
             if is_first is not None:
                 classes = self._classes_of_a_stream(classes, is_first)
-            loss, y = self._coded(y, sample_weight, classes)
+            # Coded labels have no row labels any more.
+            check_same_index(X, y, sample_weight=sample_weight)
+            rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            weights = None if sample_weight is None else weights_array(sample_weight, rows=rows)
+            loss, y = self._coded(y, weights, classes)
         else:
             self._observed = None
             if classes is not None:
@@ -585,8 +587,6 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
             X, y = self._validated(X, y, multi_output=False, y_numeric=True, ensure_min_samples=least, reset=reset)
         else:
             self._remember_columns(X, reset=reset)
-        if sample_weight is not None:
-            sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
         return loss, release, X, y, sample_weight
 
     def predict(self, X: Any, *, offset: Any = None) -> FloatArray:

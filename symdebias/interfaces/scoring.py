@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from symdebias import _optional
+from symdebias._arrays import check_same_index
 from symdebias.evaluation import evaluate
 from symdebias.evaluation.estimate import HIGHER_IS_BETTER, check_options
 from symdebias.interfaces.debiased import Debiased
@@ -81,6 +82,9 @@ class CorrectedScorer:
                 f"got {type(estimator).__name__}. Fit one of these."
             )
         _validation.check_is_fitted(estimator, "fit_")
+        if estimator.release is not None:
+            # Coded labels have no row labels any more.
+            check_same_index(X, y, sample_weight=sample_weight)
         metric, values = self.metric, estimator._predictor.meaning.values
         if isinstance(metric, Loss) and metric.target_values not in (None, values) and values:
             metric = metric.recoded(values)

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import sympy as sp
 
 from symdebias.exceptions import ExpressionError
+from symdebias.losses.words import CONSTANTS, EXTREMA, FUNCTIONS, NAME_OF_CONSTANT, RELATIONS
 
 LONGEST_TEXT = 2_000
 _MOST_NODES = 400
@@ -40,48 +41,8 @@ _MOST_EXACT_NODES, _MOST_EXACT_CALLS = 20, 3
 _LARGEST_FACTORIAL = 170
 
 _CHARACTERS = re.compile(r"[A-Za-z0-9_+\-*/(),.<>=! ]*")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-
-# Functions of one argument, with what folds a number.
-_FUNCTIONS: dict[str, tuple[Any, Callable[[float], float]]] = {
-    "exp": (sp.exp, math.exp),
-    "log": (sp.log, math.log),
-    "sqrt": (sp.sqrt, math.sqrt),
-    "sin": (sp.sin, math.sin),
-    "cos": (sp.cos, math.cos),
-    "tan": (sp.tan, math.tan),
-    "sinh": (sp.sinh, math.sinh),
-    "cosh": (sp.cosh, math.cosh),
-    "tanh": (sp.tanh, math.tanh),
-    "asinh": (sp.asinh, math.asinh),
-    "atan": (sp.atan, math.atan),
-    "erf": (sp.erf, math.erf),
-    "erfc": (sp.erfc, math.erfc),
-    "loggamma": (sp.loggamma, math.lgamma),
-    "Abs": (sp.Abs, abs),
-    "sign": (sp.sign, lambda x: float((x > 0) - (x < 0))),
-    "Heaviside": (sp.Heaviside, lambda x: (1.0 + (x > 0) - (x < 0)) / 2),
-}
 # Those that SymPy builds by asking for the sign of what they take, or that it is slow to find the sign of.
 _ASKING = {"Abs", "sign", "Heaviside", "loggamma", "sinh", "cosh", "tanh"}
-_EXTREMA = {"Max": sp.Max, "Min": sp.Min}
-_CONSTANTS: dict[str, tuple[Any, float]] = {
-    "pi": (sp.pi, math.pi),
-    "EulerGamma": (sp.EulerGamma, 0.5772156649015329),
-}
-_RELATIONS: dict[type, tuple[str, Any]] = {
-    ast.Lt: ("<", sp.StrictLessThan),
-    ast.LtE: ("<=", sp.LessThan),
-    ast.Gt: (">", sp.StrictGreaterThan),
-    ast.GtE: (">=", sp.GreaterThan),
-    ast.Eq: ("==", sp.Equality),
-    ast.NotEq: ("!=", sp.Unequality),
-}
-_RESERVED = {*_FUNCTIONS, *_EXTREMA, *_CONSTANTS, "Piecewise", "True", "False", "None"}
-_NAME_OF_FUNCTION = {function: name for name, (function, _) in _FUNCTIONS.items() if name != "sqrt"}
-_NAME_OF_EXTREMUM = {function: name for name, function in _EXTREMA.items()}
-_NAME_OF_CONSTANT = {constant: name for name, (constant, _) in _CONSTANTS.items()}
-_SIGN_OF_RELATION = {relation: sign for sign, relation in _RELATIONS.values()}
 
 
 @dataclass(frozen=True)
@@ -93,43 +54,6 @@ class _Exact:
 
 
 _Part: TypeAlias = Fraction | float | _Exact | Any  # or a SymPy expression
-
-
-def names_in_text(symbols: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that stand for symbols in a text: their own, or v0, v1, ... where one cannot stand there.
-
-    Parameters
-    ----------
-    symbols : sequence of str
-        The names of the symbols, in an order that writer and reader share.
-    """
-    if all(_NAME.fullmatch(name) and name not in _RESERVED for name in symbols):
-        return tuple(symbols)
-    return tuple(f"v{index}" for index in range(len(symbols)))
-
-
-def write(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
-    """Return an expression as text that `read` takes and that gives an equal one, with names of `names_in_text`.
-
-    Raises
-    ------
-    ValueError
-        The language of `read` has no words for it, or it is too long.
-
-    Examples
-    --------
-    >>> u, y = sp.symbols("u y", real=True)
-    >>> write(sp.log(1 + sp.exp(-u * y)) - u / 2, {u: "u", y: "y"})
-    '-1/2*u + log(1 + exp(-u*y))'
-    """
-    text = _sum_text(expression, names)
-    try:
-        found = read(text, {name: symbol for symbol, name in names.items()})
-    except ValueError as error:
-        raise ValueError(f"{_shown(expression)} cannot be written as text: {error}") from None
-    if found != expression:
-        raise ValueError(f"{_shown(expression)} cannot be written as text: SymPy makes {_shown(found)} of it.")
-    return text
 
 
 def read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
@@ -196,11 +120,6 @@ def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
         raise ValueError(f"{text[:60]!r} is no real expression, as where it divides by zero. Correct it.") from None
 
 
-def _shown(expression: sp.Expr) -> str:
-    text = str(expression)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 # ---- reading ---------------------------------------------------------------------------------------------
 
 
@@ -246,8 +165,8 @@ class _Reader:
         if name in self.names:
             symbol: sp.Expr = self.names[name]
             return symbol
-        if name in _CONSTANTS:
-            return _Exact(*_CONSTANTS[name])
+        if name in CONSTANTS:
+            return _Exact(*CONSTANTS[name])
         known = ", ".join(sorted(self.names)[:8])
         raise ValueError(f"the expression has the name {name[:40]}, which was not declared. It may have {known}.")
 
@@ -280,15 +199,15 @@ class _Reader:
             raise ValueError(f"{name[:40]} is a symbol of this expression and no function.")
         if name == "Piecewise":
             return self._piecewise(arguments, depth)
-        self.calls += name in _FUNCTIONS
+        self.calls += name in FUNCTIONS
         parts = [self.part(argument, depth + 1) for argument in arguments]
-        self.calls -= name in _FUNCTIONS
-        if name in _EXTREMA:
+        self.calls -= name in FUNCTIONS
+        if name in EXTREMA:
             if not 1 <= len(parts) <= _MOST_COMPARED:
                 raise ValueError(f"{name} takes 1 to {_MOST_COMPARED} arguments; got {len(parts)}.")
-            return _classified(_EXTREMA[name](*(_compared(part) for part in parts)))
-        if name not in _FUNCTIONS:
-            known = ", ".join(sorted((*_FUNCTIONS, *_EXTREMA, "Piecewise")))
+            return _classified(EXTREMA[name](*(_compared(part) for part in parts)))
+        if name not in FUNCTIONS:
+            known = ", ".join(sorted((*FUNCTIONS, *EXTREMA, "Piecewise")))
             raise ValueError(f"the expression calls {name[:40]}, which is not one of {known}. Use one of these.")
         if name == "Heaviside" and len(parts) == 2 and not isinstance(parts[0], (Fraction, float, _Exact)):
             _refuse_long_complex(parts[0])
@@ -312,10 +231,10 @@ class _Reader:
         self._count(depth)
         if isinstance(node, ast.Constant) and isinstance(node.value, bool):
             return sp.true if node.value else sp.false
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _RELATIONS:
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in RELATIONS:
             raise ValueError("a condition of Piecewise compares two expressions, or is True.")
         left, right = (_compared(self.part(side, depth + 1)) for side in (node.left, node.comparators[0]))
-        return _RELATIONS[type(node.ops[0])][1](left, right)
+        return RELATIONS[type(node.ops[0])][1](left, right)
 
 
 def _bounded(number: _Part) -> _Part:
@@ -454,7 +373,7 @@ def _power(base: _Part, exponent: _Part) -> _Part:
 
 
 def _applied(name: str, part: _Part) -> _Part:
-    function, fold = _FUNCTIONS[name]
+    function, fold = FUNCTIONS[name]
     if name == "sqrt":
         return _power(part, Fraction(1, 2))
     if name == "exp":
@@ -522,7 +441,7 @@ def _sign_of(expression: sp.Basic) -> int | None:
     if expression.is_Number:
         return 2 if expression > 0 else 0 if expression < 0 else 1
     if not expression.args:
-        return 2 if expression in _NAME_OF_CONSTANT else 0
+        return 2 if expression in NAME_OF_CONSTANT else 0
     if isinstance(expression, sp.Piecewise):
         signs = [_sign_of(value) for value, _ in expression.args]
         return None if None in signs else min(sign for sign in signs if sign is not None)
@@ -555,93 +474,3 @@ def _sign_of_power(base: sp.Expr, exponent: sp.Expr, of_base: int | None, of_exp
         return 1 if exponent % 2 == 0 else of_base
     # The inverse of what may be 0 is infinite there.
     return 1 if of_base == 1 and exponent.is_positive else None
-
-
-# ---- writing ---------------------------------------------------------------------------------------------
-
-
-def _sum_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
-    if not expression.is_Add:
-        return _product_text(expression, names)
-    text = ""
-    for term in expression.args:
-        written = _product_text(term, names)
-        if not text:
-            text = written
-        elif written.startswith("-"):
-            text += f" - {written[1:]}"
-        else:
-            text += f" + {written}"
-    return text
-
-
-def _product_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
-    if expression.is_Number:
-        return _number_text(expression)
-    if not expression.is_Mul:
-        return _power_text(expression, names)
-    first, *others = expression.args
-    if not first.is_Number:
-        return "*".join(_power_text(factor, names) for factor in expression.args)
-    rest = "*".join(_power_text(factor, names) for factor in others)
-    if first == -1 and first.is_Integer:
-        return f"-{rest}"
-    return f"{_number_text(first)}*{rest}"
-
-
-def _power_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
-    if not expression.is_Pow:
-        return _atom_text(expression, names)
-    base, exponent = expression.args
-    if exponent == sp.Rational(1, 2):
-        return f"sqrt({_sum_text(base, names)})"
-    return f"{_atom_text(base, names)}**{_atom_text(exponent, names)}"
-
-
-def _atom_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
-    """Return what may stand on either side of **."""
-    if expression.is_Symbol:
-        if expression not in names:
-            raise ValueError(f"the symbol {expression} has no name in the text.")
-        return names[expression]
-    if expression.is_Number:
-        text = _number_text(expression)
-        return text if text.isalnum() else f"({text})"
-    if expression.is_Add or expression.is_Mul or expression.is_Pow:
-        return f"({_sum_text(expression, names)})"
-    if expression in _NAME_OF_CONSTANT:
-        return _NAME_OF_CONSTANT[expression]
-    if expression is sp.E:
-        return "exp(1)"
-    kind = type(expression)
-    if kind is sp.Heaviside and expression.args[1] != sp.Rational(1, 2):
-        return f"Heaviside({', '.join(_sum_text(argument, names) for argument in expression.args)})"
-    if kind in _NAME_OF_FUNCTION:
-        return f"{_NAME_OF_FUNCTION[kind]}({_sum_text(expression.args[0], names)})"
-    if kind in _NAME_OF_EXTREMUM:
-        return f"{_NAME_OF_EXTREMUM[kind]}({', '.join(_sum_text(argument, names) for argument in expression.args)})"
-    if isinstance(expression, sp.Piecewise):
-        pairs = (f"({_sum_text(value, names)}, {_condition_text(when, names)})" for value, when in expression.args)
-        return f"Piecewise({', '.join(pairs)})"
-    raise ValueError(
-        f"{kind.__name__} (in {_shown(expression)}) has no word in the text of an expression, which has numbers, "
-        f"+ - * / **, Piecewise with plain comparisons, Max, Min, {', '.join(_FUNCTIONS)}."
-    )
-
-
-def _condition_text(condition: Any, names: Mapping[sp.Symbol, str]) -> str:
-    if condition in (sp.true, sp.false):
-        return str(bool(condition))
-    if type(condition) not in _SIGN_OF_RELATION:
-        raise ValueError(f"the condition {_shown(condition)} is no comparison of two expressions.")
-    left, right = (_sum_text(side, names) for side in condition.args)
-    return f"{left} {_SIGN_OF_RELATION[type(condition)]} {right}"
-
-
-def _number_text(number: sp.Expr) -> str:
-    if number.is_Rational and number.is_finite:
-        return str(number)
-    # What float64 does not hold to the last bit is no float64.
-    if isinstance(number, sp.Float) and number.is_finite and sp.Float(float(number)) == number and number._prec == 53:
-        return repr(float(number))
-    raise ValueError(f"the number {_shown(number)} is neither a fraction nor a float64.")

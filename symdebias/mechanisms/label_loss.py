@@ -17,7 +17,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import seen, shown
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import ExpressionError
-from symdebias.losses import catalogue, parsing
+from symdebias.losses import catalogue, parsing, writing
 from symdebias.losses.admission import require_admitted
 from symdebias.losses.loss import Loss
 from symdebias.losses.tracing import traced
@@ -236,7 +236,7 @@ def _made(expression: sp.Expr) -> LabelLoss:
             return LabelLoss(name, known)
     used = [symbol for symbol in _SYMBOLS.values() if symbol in expression.free_symbols]
     try:
-        text = parsing.write(expression, {symbol: symbol.name for symbol in used})
+        text = writing.write(expression, {symbol: symbol.name for symbol in used})
     except ValueError as error:
         raise ExpressionError(f"the loss cannot be put onto a card: {error}") from None
     return LabelLoss(text, expression)

@@ -25,7 +25,8 @@ from symdebias.mechanisms import (
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
 from symdebias.planning.layout import Layout
 from symdebias.planning.population import Population, require_population
-from symdebias.planning.split import parts_of, split_of
+from symdebias.planning.split import split_of
+from symdebias.privacy.composition import split_budget
 from symdebias.release import Release
 from symdebias.release.coupling import KINDS
 
@@ -336,7 +337,7 @@ def plan(
             if by_column:
                 parts = len(layout.columns)
                 if layout.one_hot:
-                    equal = build(mechanism, parts_of(whole, [1 / (parts + noised)] * (parts + noised)))
+                    equal = build(mechanism, split_budget(whole, [1] * (parts + noised)))
                     studied = Study.of(loss, equal, layout.population, l2, random_state, start)
             collect = functools.partial(build, mechanism)
             option = _option(studied, mechanism, collect, parts, noised, whole, records, wanted, criterion, weights)
@@ -423,7 +424,7 @@ def _option(
     half = None
     if noises_target:
         try:
-            halved = build(parts_of(whole, [*(0.5 / columns for _ in range(columns)), 0.5]))
+            halved = build(split_budget(whole, [*([1] * columns), columns]))
             half = study.expected(halved, expected.records, "best")
         except SymdebiasError:
             half = None

@@ -22,6 +22,7 @@ from symdebias.planning.expected_fit import (
     without_units,
 )
 from symdebias.planning.population import Population
+from symdebias.privacy.composition import split_budget
 from symdebias.release import Release
 
 Build = Callable[[Sequence[float]], Release]
@@ -32,9 +33,8 @@ Price = Callable[..., tuple[float, str]]
 # part of the range cannot be corrected, or the method changes, the curve has jumps.
 _LEAST_PART, _SHARE_ACCURACY = 0.01, 2e-3
 _GRID = (0.02, 0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.98)
-# What is kept back of a budget that is split, relative to it; and of one that is stretched, at most, with the rounds of
-# the search.
-_ROUNDING, _KEPT_BACK, _ROUNDS = 1e-12, 1e-4, 12
+# What is kept back of a budget that is stretched, relative to it, at most; and the rounds of the search.
+_KEPT_BACK, _ROUNDS = 1e-4, 12
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def best_split(
         raise ValueError(f"parts={shown(parts)} is no split. Give 2 or more.")
     check_criterion(criterion)
     records = sample_size(n)
-    equal = parts_of(whole, (1 / count,) * count)
+    equal = split_budget(whole, (1,) * count)
     release, studied = in_released_units(build(equal), population)
     study = Study.of(loss, release, studied, l2, random_state, start)
     if studied is population:
@@ -157,7 +157,7 @@ def split_of(study: Study, build: Build, whole: float, count: int, n: float, cri
     best = None if shares is None else expected(shares)
     if shares is None or best is None:
         raise refusals[0]
-    return Split(spent(build, whole, shares), best, expected((1 / count,) * count))
+    return Split(spent(build, whole, shares), best, expected((1,) * count))
 
 
 def _of_two(price: Price) -> tuple[float, ...] | None:
@@ -199,11 +199,11 @@ def _of_several(price: Price, count: int) -> tuple[float, ...] | None:
 def spent(build: Build, whole: float, shares: Sequence[float]) -> tuple[float, ...]:
     """Return parts of a budget, in given shares, whose release composes to it and no more.
 
-    Where the parts add up this is `parts_of`. Normal noise beside other parts composes to less, and all parts are
+    Where the parts add up this is `split_budget`. Normal noise beside other parts composes to less, and all parts are
     stretched by one factor. Where the release does not spend all parts itself, nothing is: the rest is for something
     else.
     """
-    parts = parts_of(whole, shares)
+    parts = split_budget(whole, shares)
     release = build(parts)
     guarantee, own = release.guarantee, [mechanism.guarantee for _, mechanism in release.groups]
     own += [] if release.target is None else [release.target.guarantee]
@@ -221,8 +221,3 @@ def spent(build: Build, whole: float, shares: Sequence[float]) -> tuple[float, .
         if whole * (1 - _KEPT_BACK) <= composed <= whole:
             return stretched
     return parts
-
-
-def parts_of(whole: float, shares: Sequence[float]) -> tuple[float, ...]:
-    """Return parts of a budget that do not exceed it when they are added up again and rounded up."""
-    return tuple(whole * (1 - _ROUNDING) * float(share) for share in shares)

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -103,6 +103,18 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     return Guarantee(epsilon, delta, model, adjacency, unprotected, "; ".join(dict.fromkeys(bases)), together)
 
 
+def split_budget(total: float, shares: Sequence[float]) -> tuple[float, ...]:
+    """Return a budget in parts proportional to shares, each rounded down: their exact sum is at most the budget.
+
+    Examples
+    --------
+    >>> split_budget(3.0, [1, 2])
+    (1.0, 2.0)
+    """
+    whole = sum(map(Fraction, shares))
+    return tuple(_rounded_down(Fraction(total) * Fraction(share) / whole) for share in shares)
+
+
 def composed_delta(epsilon: float, multipliers: Iterable[float], pure: Iterable[float] = ()) -> float:
     """Return the least delta of normal noise and pure parts together, rounded up.
 
@@ -179,3 +191,8 @@ def _sum_rounded_up(values: list[float]) -> float:
     except OverflowError:
         return math.inf
     return math.nextafter(total, math.inf) if Fraction(total) < exact else total
+
+
+def _rounded_down(exact: Fraction) -> float:
+    nearest = float(exact)
+    return math.nextafter(nearest, 0.0) if Fraction(nearest) > exact else nearest

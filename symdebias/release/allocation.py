@@ -28,7 +28,6 @@ epsilon, a vector of k numbers k of them. Parts are rounded down, so that their 
 """
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -42,6 +41,7 @@ from symdebias.mechanisms import (
     SphericalLaplaceMechanism,
 )
 from symdebias.privacy import Guarantee
+from symdebias.privacy.composition import split_budget
 from symdebias.release.schema import Column, Schema
 
 
@@ -81,17 +81,6 @@ def largest_square(categories: int, *, intercept: bool) -> float:
     return 1 - 1 / (categories - 1) if intercept else 1.0
 
 
-def parts_of(total: float, weights: Sequence[int]) -> list[float]:
-    """Return a number in parts proportional to weights, each rounded down: their exact sum is at most the number."""
-    whole = sum(weights)
-    parts = []
-    for weight in weights:
-        exact = Fraction(total) * weight / whole
-        part = float(exact)
-        parts.append(math.nextafter(part, 0.0) if Fraction(part) > exact else part)
-    return parts
-
-
 def require_within(spent: Guarantee | None, schema: Schema) -> None:
     """Raise PrivacyError where a guarantee is not within the budget: the last look at what the rules made."""
     if spent is None or not (spent.epsilon <= schema.epsilon and spent.delta <= schema.delta):
@@ -114,7 +103,7 @@ def _apart(schema: Schema) -> dict[str, Any]:
             f"delta={schema.delta:g} is of no use: no private column has bounds, and categories take none. Leave "
             "delta out."
         )
-    parts = parts_of(schema.epsilon, weights)
+    parts = list(split_budget(schema.epsilon, weights))
     features: dict[Any, Mechanism] = {}
     if numbers:
         features[numbers] = _vector(len(numbers), parts.pop(0), schema)

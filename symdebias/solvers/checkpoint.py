@@ -24,7 +24,8 @@ from symdebias._domains import seen, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DerivationLimitError, FormatError, MissingDependencyError, SymdebiasError
 from symdebias.records import Records
-from symdebias.solvers import saved_fit
+from symdebias.solvers import archive
+from symdebias.solvers.coder import Coder
 
 FORMAT = "symdebias-checkpoint-1"
 _DOCUMENT = "checkpoint.json"
@@ -94,14 +95,14 @@ class Checkpoint:
             raise FormatError(f"{name} is no file. {remedy}")
         with self._path.open("rb") as stream:
             try:
-                document, arrays = saved_fit.read(stream, _DOCUMENT)
+                document, arrays = archive.read(stream, _DOCUMENT)
                 if not isinstance(document, dict) or document.get("format") != FORMAT:
                     raise ValueError("it has another format")
-                found = saved_fit.Coder(_NoFields, arrays).decoded(document["content"])
+                found = Coder(_NoFields, arrays).decoded(document["content"])
                 run, entries, stages = found["run"], found["entries"], found["stages"]
                 if not (isinstance(run, dict) and isinstance(entries, dict) and isinstance(stages, list)):
                     raise ValueError("it lacks a part")
-            except saved_fit.DAMAGED as error:
+            except archive.DAMAGED as error:
                 reason = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
                 raise FormatError(
                     f"{name} is not a checkpoint of the format {FORMAT}, or is damaged: {reason}. {remedy}"
@@ -146,7 +147,7 @@ class Checkpoint:
             return
         try:
             take_up(self._stages[number])
-        except saved_fit.DAMAGED as error:
+        except archive.DAMAGED as error:
             raise FormatError(
                 f"{seen(self._path.name, 80)} has no state of this descent ({seen(str(error), 200)}). Remove it to "
                 "begin anew."
@@ -168,8 +169,8 @@ class Checkpoint:
             return
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         content = {"run": self._run, "entries": self._entries, "stages": self._stages}
-        document = {"format": FORMAT, "content": saved_fit.Coder(_NoFields, arrays).encoded(content, "content")}
-        saved_fit.write(self._path, _DOCUMENT, json.dumps(document, allow_nan=False), arrays)
+        document = {"format": FORMAT, "content": Coder(_NoFields, arrays).encoded(content, "content")}
+        archive.write(self._path, _DOCUMENT, json.dumps(document, allow_nan=False), arrays)
         self._written = time.monotonic()
 
     def remove(self) -> None:

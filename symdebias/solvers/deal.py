@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import IntegerArray
-from symdebias.checks.records import refuse_other_labels, refuse_scaled
+from symdebias.checks.scaled import refuse_scaled
+from symdebias.checks.targets import refuse_other_labels
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 from symdebias.solvers.held import holding

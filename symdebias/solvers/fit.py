@@ -446,7 +446,9 @@ class Fit:
     def confidence_interval(self, level: float = 0.95) -> FloatArray:
         """Return intervals for the parameters: by the normal distribution, for few clusters or batches by Student's t.
 
-        ``inference.degrees_of_freedom`` are those of Student's t, for each parameter its own.
+        ``inference.degrees_of_freedom`` are those of Student's t, for each parameter its own. Where the curvature along
+        a parameter is uncertain, or its score levels off, they reach as far as score tests do: see
+        ``inference.curving`` and ``inference.levelling``.
 
         Parameters
         ----------
@@ -456,7 +458,7 @@ class Fit:
         Returns
         -------
         array of shape (q, 2), or (K, q, 2) for K scores, float64
-            Lower and upper ends. Where the correction has bias they reach c standard errors with
+            Lower and upper ends, which may be infinite. Where the correction has bias they reach c standard errors with
             P(abs(N(b/se, 1)) <= c) = level, b the bound on the bias: they cover whatever the bias is within it.
 
         Raises

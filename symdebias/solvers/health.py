@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
-from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
-from symdebias.inference import sandwich
-from symdebias.records import LOOKED_AT, Records
+from symdebias.exceptions import ConvergenceWarning, DivergenceError, VarianceWarning
+from symdebias.records import Records
+from symdebias.solvers.curvature import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
-from symdebias.solvers.metric import definite, inverse_root, units_of
+from symdebias.solvers.metric import inverse_root, units_of
 from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
 from symdebias.solvers.surrogate_curvature import ERRORS_OF_SHARE, ExcessCurvature
 from symdebias.transforms.surrogate import affordable_frequency
@@ -33,9 +32,6 @@ _FEWEST_CARRIERS = 30
 _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
 # The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero.
 _STANDSTILL, _CERTAIN = 0.5, 5.0
-# How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
-# within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
-_LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
@@ -47,12 +43,6 @@ _MOST_OF_ITS_OWN, _LEAST_OF_THE_LOSS, _MADE_BY_NOISE, _NAMED = 0.5, 1 / 3, 10.0,
 # By how much what a part of m records says of a surrogate is to stay clear of a limit, for all records to be spared;
 # and a share of 3/m lies beyond all that it has in at most one of twenty draws.
 _CLEARLY, _MISSED = 1.5, 3.0
-# How many times more records than the last the next look at that takes, and from how many records on one is taken.
-_MORE, _FEWEST_LOOKED_AT = 8, 200
-# With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
-_MANY_PARAMETERS = 200
-# The steps of forward differences, relative to those of central ones.
-_FORWARD = 1e-3
 # Numbers of a matrix that are made at a time: of a larger one every page is fetched from the system.
 _NUMBERS = 2**14
 # Gradients as a x + B'J: a, B and J.
@@ -159,7 +149,7 @@ class Examination:
 
     @functools.cached_property
     def _own(self) -> FloatArray:
-        return _relative_weights(self.records.tested)
+        return self.records.tested.relative_weights
 
     @functools.cached_property
     def _uncorrected(self) -> Records | None:
@@ -431,19 +421,6 @@ def _taking_part(correction: Correction, known: ReleasedRecords, direction: Floa
     return ", ".join([names[place] for place in np.argsort(-sizes) if sizes[place] > sizes.max() / 3][:_NAMED])
 
 
-def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: FloatArray) -> float:
-    """Return the root mean square error of the released score that the sampling error of theta makes.
-
-    It is infinite where `symdebias.inference.sandwich` has no covariance; `metric` are the second moments of released
-    records.
-    """
-    try:
-        covariance = sandwich(hessian, meat, total)
-    except InferenceError:
-        return math.inf
-    return math.sqrt(max(float(np.sum(covariance * metric)), 0.0))
-
-
 def inflation_said(inflation: float | None) -> str | None:
     """Return what is to be said where a hundred times as many records would be needed as without the noise."""
     if inflation is None or inflation < _MUCH_INFLATION:
@@ -468,14 +445,6 @@ def _parts(rows: FloatArray) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(rows), step))
 
 
-def _relative_weights(records: Records) -> FloatArray:
-    """Return the weights of records over their mean, shape (m, 1), or a single 1 where all weigh the same."""
-    if not len(records.weights):
-        return np.ones((1, 1))
-    own = records.weights
-    return np.asarray(own / own.mean() if own.any() else own)[:, None]
-
-
 def _carrying_share(squares: FloatArray, theta: FloatArray) -> tuple[float, float]:
     """Return the share of records that carry the gradient, and the mean of the squared norms of their gradients.
 
@@ -495,154 +464,3 @@ def _carrying_share(squares: FloatArray, theta: FloatArray) -> tuple[float, floa
         size = float(np.mean(squares))
     # Values that are not finite carry everything.
     return (share if math.isfinite(share) else 0.0), size
-
-
-def _goes_by_derivatives(theta: FloatArray) -> bool:
-    """Whether there are so many parameters that to compile second derivatives takes less than to difference first."""
-    return len(theta) > _MANY_PARAMETERS
-
-
-def curvatures(
-    records: Records,
-    theta: FloatArray,
-    penalty: FloatArray,
-    metric: FloatArray,
-    weighing: FloatArray,
-    *,
-    by_derivatives: bool = False,
-) -> tuple[FloatArray, FloatArray]:
-    """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
-
-    Curvatures, shape (Q,), the least first, are relative to `weighing`; a parameter that is held has none. The two mean
-    squares are those of the records' own in the directions of the least and of the largest. `metric`, the second
-    moments of released records, gives the steps of differences; `by_derivatives` is as for `Records.gradients`. All are
-    NaN where a gradient is not finite.
-    """
-    frame = frame_of(records)
-    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
-    found = frame.freed(look.hessian() + np.diag(penalty))
-    if not np.all(np.isfinite(found)):
-        return np.full(len(found), math.nan), np.full(2, math.nan)
-    sizes, vectors = eigh(found, frame.freed(weighing))
-    ends = (frame.direction(vectors[:, place]) for place in (0, -1))
-    return sizes, np.array([float(np.mean(look.along(direction) ** 2)) for direction in ends])
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Second derivatives on a part of the records, by differences of gradients."""
-
-    records: Records
-    theta: FloatArray
-    metric: FloatArray
-    by_derivatives: bool = False
-
-    @property
-    def units(self) -> FloatArray:
-        """By how much each parameter changes the score by about 1."""
-        return units_of(self.metric)
-
-    @property
-    def step(self) -> float:
-        return 1e-4 * (1 + float(np.abs(frame_of(self.records).reported(self.theta / self.units)).max()))
-
-    def _difference(self, move: FloatArray) -> FloatArray:
-        above, below = (
-            self.records.gradients(self.theta + sign * move, slice(None), by_derivatives=self.by_derivatives)
-            for sign in (1.0, -1.0)
-        )
-        return np.asarray(_relative_weights(self.records) * (above - below))
-
-    def hessian(self) -> FloatArray:
-        """Return the mean Hessian."""
-        if self.by_derivatives and self.records.has_slopes:
-            return self.records.derivatives()(self.theta).hessian
-        # Next to the sampling error of so few records that of forward differences is nothing.
-        return self.records.differenced(self.theta, _FORWARD * self.step * self.units, forward=True)
-
-    def along(self, direction: FloatArray) -> FloatArray:
-        """Return direction'(Hessian of a record) direction for each record."""
-        length = float(np.abs(direction / self.units).max())
-        move = direction * (self.step / length)
-        above, below = (
-            self.records.factored_gradients(self.theta + sign * move, by_derivatives=self.by_derivatives)
-            for sign in (1.0, -1.0)
-        )
-        if above is None or below is None:
-            slopes = self._difference(move) @ direction
-        else:
-            # Of a x + B'J: no gradients are made of which only this direction is asked for.
-            along = self.records.design_rows() @ direction
-            high, low = (own * along + (jacobian @ direction) @ bends for own, bends, jacobian in (above, below))
-            slopes = _relative_weights(self.records)[:, 0] * (high - low)
-        return np.asarray(slopes * length / (2 * self.step))
-
-
-def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
-    """Return the sign of being lost of a least curvature of so many standard errors, if it is one.
-
-    The uncertainty is the sampling error of theta over its length, both in units of the released score.
-    """
-    is_certain = not correction.is_exact and uncertainty <= _CERTAIN_SHARE
-    needed = _LEAST_WHERE_CERTAIN if is_certain else _LEAST_CURVATURE
-    if curvature is None or curvature >= needed:
-        return []
-    return [
-        f"the least curvature of the mean corrected loss is {curvature:.2g} of its own standard errors, and at least "
-        f"{needed:g} are needed"
-    ]
-
-
-def least_curvature(
-    records: Records,
-    theta: FloatArray,
-    penalty: FloatArray,
-    metric: FloatArray,
-    hessian: FloatArray | None = None,
-    *,
-    by_derivatives: bool = False,
-) -> tuple[float | None, FloatArray]:
-    """Return the least curvature relative to a metric, in its own standard errors, and the Hessian that it is one of.
-
-    Parameters
-    ----------
-    records : Records
-        What was trained on.
-    theta : array of shape (Q,), float64
-        The parameters.
-    penalty : array of shape (Q,), float64
-        l2 for each.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records.
-    hessian : array of shape (Q, Q), float64, optional
-        The mean corrected Hessian of all records. Without it that of a part of them is looked at, from differences of
-        gradients, and of more where the part does not tell.
-    by_derivatives : bool
-        As for `Records.gradients`; it is so where the Hessian is known.
-
-    Returns
-    -------
-    least : float or None
-        None where there are too few records to tell its standard error.
-    hessian : array of shape (Q, Q), float64
-        The mean Hessian that was looked at.
-    """
-    weighing = definite(metric + np.diag(penalty))
-    n = records.present
-    if n < _FEWEST_LOOKED_AT:
-        return None, np.zeros((0, 0))
-    part, frame = records.looked_at, frame_of(records)
-    stride = max(1, n // LOOKED_AT)
-    while True:
-        look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
-        found = look.hessian() if hessian is None else hessian
-        if not np.all(np.isfinite(found)):
-            return -math.inf, found
-        sizes, vectors = eigh(frame.freed(found + np.diag(penalty)), frame.freed(weighing), subset_by_index=(0, 0))
-        own = look.along(frame.direction(vectors[:, 0]))
-        error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
-        least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
-        if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
-            return least, found
-        stride = max(1, stride // _MORE)
-        part = records.thinned(stride)

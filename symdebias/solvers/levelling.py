@@ -131,8 +131,7 @@ class _Shape:
         """Return the mean gradient, by the pass that is compiled."""
         if not self._has_derivatives:
             return self.records.mean_gradient(theta)
-        own, count = self.records.weights, len(self.records)
-        shares = own / own.sum() if len(own) and own.any() else np.full(count, 1 / count)
+        shares = self.records.shares
         found = self.records.factored_gradients(theta, by_derivatives=True)
         if found is None:
             return np.asarray(shares @ self.records.gradients(theta, slice(None), by_derivatives=True))

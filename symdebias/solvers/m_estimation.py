@@ -22,7 +22,8 @@ from symdebias._arrays import FloatArray, check_same_index, cluster_codes, requi
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
-from symdebias.checks.records import refuse_other_labels, refuse_scaled
+from symdebias.checks.scaled import refuse_scaled
+from symdebias.checks.targets import refuse_other_labels
 from symdebias.codegen.parallel import CHUNK
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -42,13 +43,11 @@ from symdebias.solvers.offsets import as_offset, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import ReleasedRecords, known_scores
+from symdebias.solvers.scores import MOVED, ReleasedRecords, known_scores
 
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
 # search may go on from where it ended.
 _REACH, _UNCERTAIN, _MOST_STAGES = 0.3, 5.0, 4
-# A surrogate is designed anew where theta has moved more than this share of its length from where it was designed.
-_MOVED = 0.1
 # Penalties that are tried where a fit was refused: from this share of the largest second moment on, each larger by so
 # much.
 _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
@@ -505,7 +504,7 @@ class _Search:
             size = known.size(centre)
             reach = _REACH * max(size, pilot.unit) + _UNCERTAIN * min(pilot.uncertainty, size)
             # The last stage is on all records.
-            within = _MOVED * size if self._is_designed_here and stage < _MOST_STAGES else math.inf
+            within = MOVED * size if self._is_designed_here and stage < _MOST_STAGES else math.inf
             resolved, records, root, hessian = self._minimum(
                 centre, reach, (within if tells else math.inf) if by_a_part else None, seeks=tells and stage == 1
             )

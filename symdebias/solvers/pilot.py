@@ -17,7 +17,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records, stride_to
-from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
+from symdebias.solvers.curvature import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.newton import newton

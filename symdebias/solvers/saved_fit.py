@@ -1,72 +1,39 @@
-"""A fit as a file that needs no trust: JSON and arrays in one archive, written whole and read without running anything.
+"""A fit as a file that needs no trust.
 
-The archive is an ``.npz``: ``fit.json`` beside one ``.npy`` for each array. It is uncompressed, so that no small file
-grows large. The loss is text in the language of `symdebias.losses.parsing`, the release its card. Dataclasses are
-written field by field, and read back against the types that their fields declare.
+It is an archive of `symdebias.solvers.archive` whose document has the loss as text in the language of
+`symdebias.losses.words`, the release as its card, and all else as `symdebias.solvers.coder` writes it.
 """
 
-import functools
-import io
 import json
 import math
 import os
 import re
-import struct
-import types
-import typing
-import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from symdebias import _files
-from symdebias._domains import first_unseen, seen
+from symdebias._domains import seen
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
 from symdebias.driver import check_fit
-from symdebias.exceptions import FormatError, SymdebiasError
-from symdebias.losses import Loss, parsing
-from symdebias.mechanisms import KINDS, Mechanism
-from symdebias.mechanisms.base import card_of, mechanism_of
+from symdebias.exceptions import FormatError
+from symdebias.losses import Loss, parsing, writing
+from symdebias.losses.words import names_in_text
 from symdebias.release import Release
-from symdebias.release.card import refuse_constant, without_repeats
-from symdebias.solvers.step_sizes import StepSize
+from symdebias.solvers import archive
+from symdebias.solvers.coder import Coder, UnsavableError, fields_of
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.transforms.surrogate import Design
 
 FORMAT = "symdebias-fit-1"
 _DOCUMENT = "fit.json"
-_LONGEST_DOCUMENT = 30_000_000
-_LARGEST_FILE = 2**31
-_MOST_MEMBERS = 10_000
-_DEEPEST = 30
 _MOST_WAVES = 64
 _MOST_TARGET_VALUES = 10_000
-# Of float64, integers and truth values; nothing that holds Python objects.
-_KINDS_OF_ARRAYS = "fiub"
-# What NumPy writes before an array; read by its form, where NumPy evaluates a literal.
-_HEADER = re.compile(
-    r"\{'descr': '([<|][fiub][0-9]{1,2})', 'fortran_order': False, 'shape': \(([0-9, ]{0,300})\), \} *\n"
-)
-_MEMBER = re.compile(r"[A-Za-z0-9_.\-]{1,200}\.npy")
 _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
-_SCALAR = re.compile(r"float(16|32|64)|u?int(8|16|32|64)|bool")
-_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-
-
-# What reading a file of another form may raise.
-DAMAGED = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, OSError,
-    RecursionError, SymdebiasError, TypeError, ValueError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile,
-)  # fmt: skip
-
-
-class _Unsavable(ValueError):
-    """Something that the format has no words for."""
 
 
 # ---- the two ways ----------------------------------------------------------------------------------------
@@ -90,24 +57,14 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
         }
         _check_fields(fit)
         text = json.dumps(document, indent=1, allow_nan=False)
-        if len(text) > _LONGEST_DOCUMENT:
-            raise _Unsavable(f"its description has {len(text):,} characters")
+        if len(text) > archive.LONGEST_DOCUMENT:
+            raise UnsavableError(f"its description has {len(text):,} characters")
     except ValueError as error:
         raise ValueError(
             f"this fit cannot be saved as JSON and arrays: {str(error).rstrip('.')}. Pickle it, for readers who trust "
             "you."
         ) from None
-    write(path, _DOCUMENT, text, arrays)
-
-
-def write(path: str | os.PathLike[str], document: str, text: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write a document under its name, and arrays, as one archive that appears whole."""
-    members = {document: text.encode()}
-    for name, array in arrays.items():
-        stream = io.BytesIO()
-        np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
-        members[f"{name}.npy"] = stream.getvalue()
-    _files.write_whole(path, functools.partial(_archive, members=members))
+    archive.write(path, _DOCUMENT, text, arrays)
 
 
 def load(kind: type, path: str | os.PathLike[str]) -> Any:
@@ -118,66 +75,13 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
         raise FormatError(f"{seen(place.name, 80)} is no file. Ask for the file that fit.save() wrote.")
     with place.open("rb") as stream:
         try:
-            return _fit_of(kind, *read(stream, _DOCUMENT))
-        except DAMAGED as error:
+            return _fit_of(kind, *archive.read(stream, _DOCUMENT))
+        except archive.DAMAGED as error:
             reason = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
             raise FormatError(
                 f"{seen(place.name, 80)} is not a fit of the format {FORMAT}, or is damaged: {reason}. Ask for the "
                 "file that fit.save() wrote."
             ) from None
-
-
-def _archive(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
-    archive = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED)
-    try:
-        for name, content in members.items():
-            # Without the time, so that equal fits are equal files.
-            archive.writestr(zipfile.ZipInfo(name), content)
-        archive.close()
-    except BaseException:
-        # Closing an archive within a member raises a ValueError, which would hide what stopped it (Ctrl-C).
-        archive.fp = None
-        raise
-
-
-def _members(stream: Any, document: str) -> dict[str, bytes]:
-    """Return the members of an archive, a document and arrays, each checked against its checksum."""
-    if stream.read(4) != b"PK\x03\x04":
-        raise ValueError("it does not begin as an archive does")
-    whole = stream.seek(0, os.SEEK_END)
-    if whole > _LARGEST_FILE:
-        raise ValueError(f"it has {whole:,} bytes, and may have {_LARGEST_FILE:,}")
-    members: dict[str, bytes] = {}
-    with zipfile.ZipFile(stream) as archive:
-        entries = archive.infolist()
-        if len(entries) > _MOST_MEMBERS:
-            raise ValueError(f"it has {len(entries):,} members, and may have {_MOST_MEMBERS:,}")
-        for entry in entries:
-            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-                raise ValueError(f"its member {entry.filename!r:.80} is compressed")
-        # Members that lie in one another make much of a small file.
-        if sum(entry.file_size for entry in entries) > whole:
-            raise ValueError("its members are larger together than the file")
-        for entry in entries:
-            name = entry.filename
-            if name in members:
-                raise ValueError(f"its member {name!r:.80} stands twice")
-            if name != document and not _MEMBER.fullmatch(name):
-                raise ValueError(f"it has the member {name!r:.80}")
-            if name == document and entry.file_size > _LONGEST_DOCUMENT:
-                raise ValueError(f"its description has {entry.file_size:,} characters")
-            members[name] = archive.read(entry)
-    if document not in members:
-        raise ValueError(f"it has no {document}")
-    return members
-
-
-def read(stream: Any, document: str) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
-    """Return what `write` wrote: the document as JSON has it, and the arrays."""
-    members = _members(stream, document)
-    text = members.pop(document).decode("ascii")
-    found = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
-    return found, {name.removesuffix(".npy"): _array(content, name) for name, content in members.items()}
 
 
 def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -189,7 +93,7 @@ def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) 
     correction = document["correction"]
     _exactly(correction, {"method", "order", "nodes", "design", "reason"}, "the correction")
     # All that is cheap to check comes before anything is derived.
-    declared = {"corrected": None, **_fields_of(kind, document["fit"], coder, but="corrected")}
+    declared = {"corrected": None, **fields_of(kind, document["fit"], coder, but="corrected")}
     design = _design(coder.decoded(correction["design"]))
     if coder.unread:
         raise ValueError(f"it has the array {min(coder.unread)}, which nothing refers to")
@@ -215,8 +119,8 @@ def _loss_document(loss: Loss) -> dict[str, Any]:
         "name": loss.name,
     }
     symbols = _symbols(document)
-    names = parsing.names_in_text([symbol.name for symbol in symbols])
-    return {"expression": parsing.write(loss.expression, dict(zip(symbols, names, strict=True))), **document}
+    names = names_in_text([symbol.name for symbol in symbols])
+    return {"expression": writing.write(loss.expression, dict(zip(symbols, names, strict=True))), **document}
 
 
 def _symbols(document: Mapping[str, Any]) -> list[sp.Symbol]:
@@ -239,7 +143,7 @@ def _loss(document: Any) -> Loss:
     keys = {"expression", "scores", "features", "parameters", "target", "target_values", "name"}
     _exactly(document, keys, "the loss")
     symbols = _symbols(document)
-    names = parsing.names_in_text([symbol.name for symbol in symbols])
+    names = names_in_text([symbol.name for symbol in symbols])
     values, name = document["target_values"], document["name"]
     if values is not None and not (isinstance(values, list) and len(values) <= _MOST_TARGET_VALUES):
         raise ValueError("the target values of its loss are no list")
@@ -257,7 +161,7 @@ def _loss(document: Any) -> Loss:
     return Loss.of_features(expression, features=others[:middle], parameters=others[middle:], **options)
 
 
-def _correction_document(corrected: CorrectedLoss, coder: "Coder") -> dict[str, Any]:
+def _correction_document(corrected: CorrectedLoss, coder: Coder) -> dict[str, Any]:
     return {
         "method": corrected.method,
         "order": corrected.approach.order if isinstance(corrected.approach, Series) else None,
@@ -350,187 +254,6 @@ def _check_fields(fit: Any) -> None:
         freedom = inference.degrees_of_freedom
         if freedom is not None and (np.shape(freedom) not in ((), (size,)) or not np.all(np.asarray(freedom) > 0)):
             raise ValueError(f"its degrees of freedom are neither one number nor {size} above 0")
-
-
-# ---- values ----------------------------------------------------------------------------------------------
-
-
-class Coder:
-    """Values as JSON, with their arrays beside; what JSON has no words for is an object with one entry that names it.
-
-    Attributes
-    ----------
-    arrays : dict from str to array
-        Written or read; `unread` has the names of those that were not asked for yet.
-    """
-
-    def __init__(self, kind: type, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-        self.classes = {known.__name__: known for known in _classes(kind)}
-        self.arrays = arrays
-        self.unread = set(arrays)
-
-    def encoded(self, value: Any, place: str, depth: int = 0) -> Any:
-        """Return a value, whose place is named where it cannot be written, as JSON has it."""
-        if depth > _DEEPEST:
-            raise _Unsavable(f"{place} is nested more than {_DEEPEST} deep")
-        if value is None or type(value) in (bool, int, str):
-            return value
-        if type(value) is float:
-            return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, np.ndarray):
-            return {"array": self._keep(value, place)}
-        if isinstance(value, np.generic):
-            if not _SCALAR.fullmatch(value.dtype.name):
-                raise _Unsavable(f"{place} is a number of {value.dtype}")
-            return {"scalar": value.dtype.name, "value": self.encoded(value.item(), place)}
-        if type(value) is list:
-            return [self.encoded(part, f"{place}.{index}", depth + 1) for index, part in enumerate(value)]
-        if type(value) is tuple:
-            parts = [self.encoded(part, f"{place}.{index}", depth + 1) for index, part in enumerate(value)]
-            return {"tuple": parts}
-        if isinstance(value, Mapping):
-            if not all(type(key) is str for key in value):
-                raise _Unsavable(f"{place} has a key that is no text")
-            return {"map": {key: self.encoded(part, f"{place}.{key}", depth + 1) for key, part in value.items()}}
-        if isinstance(value, Mechanism) and KINDS.get(value.kind) is type(value):
-            return {"mechanism": card_of(value)}
-        kind = self.classes.get(type(value).__name__)
-        if kind is type(value):
-            names = [field.name for field in fields(kind) if field.init]
-            inside = {name: self.encoded(getattr(value, name), f"{place}.{name}", depth + 1) for name in names}
-            return {"object": kind.__name__, "fields": inside}
-        raise _Unsavable(f"{place} is a {type(value).__name__}")
-
-    def _keep(self, array: np.ndarray[Any, Any], place: str) -> str:
-        if array.dtype.kind not in _KINDS_OF_ARRAYS:
-            raise _Unsavable(f"{place} is an array of {array.dtype}")
-        name = re.sub(r"[^A-Za-z0-9_.\-]", "_", place)[:150]
-        if name in self.arrays:
-            name = f"{name}-{len(self.arrays)}"
-        self.arrays[name] = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C")
-        return name
-
-    def decoded(self, value: Any, depth: int = 0) -> Any:
-        """Return what was encoded."""
-        if depth > _DEEPEST:
-            raise ValueError(f"it is nested more than {_DEEPEST} deep")
-        if isinstance(value, list):
-            return [self.decoded(part, depth + 1) for part in value]
-        if not isinstance(value, dict):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError("it has a number beyond float64")
-            # A terminal obeys some, and others turn the direction of what is read.
-            if isinstance(value, str) and (unseen := first_unseen(value, allowed="\n\t")):
-                raise ValueError(f"it has a text with the character U+{ord(unseen):04X}")
-            return value
-        match value:
-            case {"float": str(word)} if len(value) == 1:
-                return _SPECIAL[word]
-            case {"array": str(name)} if len(value) == 1:
-                return self._take(name)
-            case {"scalar": str(name), "value": number} if len(value) == 2 and _SCALAR.fullmatch(name):
-                return np.dtype(name).type(self.decoded(number, depth + 1))
-            case {"tuple": list(parts)} if len(value) == 1:
-                return tuple(self.decoded(part, depth + 1) for part in parts)
-            case {"map": dict(parts)} if len(value) == 1:
-                return {key: self.decoded(part, depth + 1) for key, part in parts.items()}
-            case {"mechanism": dict(card)} if len(value) == 1:
-                return mechanism_of(card)
-            case {"object": str(name), "fields": dict(parts)} if len(value) == 2:
-                if name not in self.classes:
-                    raise ValueError(f"it has an object of the kind {name!r:.60}")
-                return self.classes[name](**_fields_of(self.classes[name], parts, self, depth=depth + 1))
-        raise ValueError(f"it has an object with the entries {', '.join(map(repr, value))!s:.100}")
-
-    def _take(self, name: str) -> np.ndarray[Any, Any]:
-        if name not in self.unread:
-            raise ValueError(f"the array {name!r:.80} is missing, or referred to twice")
-        self.unread.discard(name)
-        return self.arrays[name]
-
-
-def _fields_of(kind: type, parts: Any, coder: Coder, *, but: str = "", depth: int = 0) -> dict[str, Any]:
-    """Return the fields of a dataclass, each checked against its declared type."""
-    if not isinstance(parts, dict):
-        raise ValueError(f"the fields of {kind.__name__} are no object")
-    hints = typing.get_type_hints(kind)
-    known = {field.name: field for field in fields(kind) if field.init and field.name != but}
-    if not set(parts) <= set(known):
-        raise ValueError(f"{kind.__name__} has no field {min(set(parts) - set(known))!r:.60}")
-    for name, field in known.items():
-        if name not in parts and field.default is MISSING and field.default_factory is MISSING:
-            raise ValueError(f"the field {name} of {kind.__name__} is missing")
-    values = {name: coder.decoded(part, depth + 1) for name, part in parts.items()}
-    for name, value in values.items():
-        if not _is_of(value, hints[name]):
-            raise ValueError(f"the field {name} of {kind.__name__} is a {type(value).__name__}")
-    return values
-
-
-def _is_of(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says."""
-    if hint is Any:
-        return True
-    if hint is None or hint is type(None):
-        return value is None
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return any(_is_of(value, option) for option in arguments)
-    if origin is np.ndarray:
-        (kind,) = typing.get_args(arguments[1]) or (Any,)
-        return isinstance(value, np.ndarray) and (kind is Any or value.dtype == np.dtype(kind))
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return all(_is_of(part, arguments[0]) for part in value)
-        return len(value) == len(arguments) and all(map(_is_of, value, arguments))
-    if origin is typing.Literal:
-        return value in arguments
-    if origin in (Mapping, dict):
-        return isinstance(value, Mapping) and all(_is_of(part, arguments[1]) for part in value.values())
-    if origin in (Sequence, list):
-        return isinstance(value, (list, tuple)) and all(_is_of(part, arguments[0]) for part in value)
-    if hint is float:
-        return isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return isinstance(hint, type) and isinstance(value, hint)
-
-
-def _classes(kind: type) -> set[type]:
-    """Return the dataclasses that a fit may hold: those that the fields of a fit or a design declare, and theirs.
-
-    Diagnostics of a descent have its rule of step sizes.
-    """
-    known: set[type] = set()
-    waiting: list[Any] = [
-        Design,
-        StepSize,
-        *(hint for name, hint in typing.get_type_hints(kind).items() if name != "corrected"),
-    ]
-    while waiting:
-        hint = waiting.pop()
-        waiting += [argument for argument in typing.get_args(hint) if argument is not Ellipsis]
-        if isinstance(hint, type) and is_dataclass(hint) and hint not in known:
-            known.add(hint)
-            waiting += typing.get_type_hints(hint).values()
-    return known
-
-
-def _array(content: bytes, name: str) -> np.ndarray[Any, Any]:
-    """Return the array of a member; its header has the form that NumPy writes, and says no more than is there."""
-    if content[:8] != b"\x93NUMPY\x01\x00":
-        raise ValueError(f"its member {name} is no array, or of another version")
-    start = 10 + int.from_bytes(content[8:10], "little")
-    header = _HEADER.fullmatch(content[10:start].decode("ascii"))
-    if header is None:
-        raise ValueError(f"its member {name} is no array of numbers in the order of C")
-    dtype, rest = np.dtype(header[1]), content[start:]
-    shape = tuple(int(length) for length in header[2].split(",") if length.strip())
-    if math.prod(shape) * dtype.itemsize != len(rest):
-        raise ValueError(f"its member {name} has the shape {shape} and {len(rest):,} bytes")
-    return np.frombuffer(rest, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=True)
 
 
 def _exactly(document: Any, keys: set[str], what: str) -> None:

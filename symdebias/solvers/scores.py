@@ -52,6 +52,9 @@ _LEAST_SIGNAL = 1.0
 _COSINE_CELLS, _COSINES = 120, 161
 # How many times as far out as the scores of a part of the records those that it misses may lie.
 REACH = 2.0
+# A surrogate is designed anew where theta has moved more than this share of its length from where it was designed; by
+# training so many times at most.
+MOVED, MOST_STAGES = 0.1, 3
 # All scores at parameters that are 0.
 _ZERO = Scores(np.zeros(1), np.ones(1))
 # Values for noise scales that records have of their own.

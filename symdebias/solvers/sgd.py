@@ -38,14 +38,11 @@ from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import ReleasedRecords, Whole, known_at_a_glance, known_scores
+from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
 
-# A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
-# many times at most.
-_MOVED, _MOST_STAGES = 0.1, 3
 # Noise grows exponentially beyond what a surrogate is designed for: training that starts farther out than the pilot
 # has room for scores that are larger by at most this factor, and the next surrogate is designed where that ends. Where
 # noise is large such room costs a bias of several standard errors.
@@ -384,7 +381,7 @@ def _trained(
             pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=given)
             centre = pilot.theta
             # A fit that ends far from where its surrogate was designed is the pilot of a new design.
-            for stage in range(1, _MOST_STAGES + 1):
+            for stage in range(1, MOST_STAGES + 1):
                 size = known.size(centre)
                 # A start that is not farther out stays the user's in every stage.
                 first = given if given is not None and (stage == 1 or known.size(given) <= size) else centre
@@ -393,7 +390,7 @@ def _trained(
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
                 descent, notes, reached = training.of(run, X, frame.reported(first), beginning(resolved), stage - 1)
                 health, examination = examine(run, descent, known)
-                if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= _MOVED * size:
+                if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= MOVED * size:
                     break
                 centre = frame.lifted(descent.result)
             designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
@@ -478,6 +475,34 @@ class _Training:
         """Return what there is to tell of how it was to be trained."""
         return {"epochs": self.epochs, "step_size": step_size_told(self.step_size)}
 
+    def _steps(self, run: Records, X: Any, begin: FloatArray) -> tuple[Any, FloatArray]:
+        """Return the rule of step sizes and the scaling of steps: given, learned, or those that are gone on with."""
+        if self.after is not None:
+            return self.step_size, self.after.scaling
+        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
+            return self.step_size, np.zeros((0, 0))
+        if not np.all(np.isfinite(self.metric)):
+            explain_overflow(run, X)
+        return learned_steps(
+            run, frame_of(run).lifted(begin), self.penalty, self.metric, min(self.batch_size, len(run)),
+            in_units=self.bound < math.inf or bool(len(self.smoothing)), by_derivatives=self.has_pilot,
+        )  # fmt: skip
+
+    def _sizes(self, step_size: Any, first: int, count: int) -> FloatArray:
+        """Return the sizes of so many steps, after so many of earlier records."""
+        gain = 1.0 if self.after is None else self.gain
+        return gain * step_sizes(step_size, first=first, count=count, l2=self.l2 * gain)
+
+    def _kernel(self, run: Records, scaling: FloatArray) -> Callable[..., int]:
+        """Return the compiled pass over some steps, which measures records where `lengths` are asked for."""
+        kernel: Callable[..., int] = run.correction.kernels.sgd_pass(
+            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
+            held=frame_of(run).place, measured=self.lengths is not None,
+        )  # fmt: skip
+        if self.lengths is None:
+            return kernel
+        return functools.partial(kernel, lengths=(self.lengths.inverse, self.lengths.longest))
+
     def of(
         self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object], stage: int = 0
     ) -> tuple[Descent, dict[str, Any], Reached]:
@@ -488,29 +513,11 @@ class _Training:
         """
         correction, frame, (matrix, target) = run.correction, frame_of(run), run.encoded
         n, per_epoch = self.size(run)
-        batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
-        step_size, scaling = self.step_size, np.zeros((0, 0))
-        in_units = self.bound < math.inf or bool(len(self.smoothing))
+        batch_size, total, lengths = min(self.batch_size, n), self.epochs * per_epoch, self.lengths
+        step_size, scaling = self._steps(run, X, begin)
         earlier = None if self.after is None else self.after.descent
-        if self.after is not None:
-            scaling = self.after.scaling
-        elif isinstance(step_size, str) and step_size == "auto":
-            if not np.all(np.isfinite(self.metric)):
-                explain_overflow(run, X)
-            step_size, scaling = learned_steps(
-                run, frame.lifted(begin), self.penalty, self.metric, batch_size, in_units=in_units,
-                by_derivatives=self.has_pilot,
-            )  # fmt: skip
-        before = 0 if earlier is None else earlier.all_steps
-        gain = 1.0 if self.after is None else self.gain
-        sizes = gain * step_sizes(step_size, first=before, count=total, l2=self.l2 * gain)
-        lengths = self.lengths
-        kernel: Callable[..., int] = correction.kernels.sgd_pass(
-            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
-            held=frame.place, measured=lengths is not None,
-        )  # fmt: skip
-        if lengths is not None:
-            kernel = functools.partial(kernel, lengths=(lengths.inverse, lengths.longest))
+        sizes = self._sizes(step_size, 0 if earlier is None else earlier.all_steps, total)
+        kernel = self._kernel(run, scaling)
         limits = correction.limits.for_kernels(finite_variance=True)
         growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
         sums_at: list[int] = []

@@ -11,7 +11,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
-from symdebias.solvers.health import curvatures
+from symdebias.solvers.curvature import curvatures
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite, inverse_root
 

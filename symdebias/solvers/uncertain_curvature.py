@@ -42,8 +42,7 @@ def variance_of_curvature(
     h'H_i k) se/var(h'g_i) and b = var(h'H_i k) se^2/var(h'g_i). Some thousand records tell these two numbers.
     """
     part = records.looked_at
-    own = part.weights
-    weights = (own / own.mean())[:, None] if len(own) and own.any() else np.ones((1, 1))
+    weights = part.relative_weights
     found = np.zeros((len(theta), 2))
 
     def moved(move: FloatArray) -> FloatArray:

@@ -8,7 +8,8 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.checks import check_records
-from symdebias.checks.records import _log_p_of_ties, refuse_scaled
+from symdebias.checks.records import _log_p_of_ties
+from symdebias.checks.scaled import refuse_scaled
 
 # Features are never clipped, and input perturbation has vectors of its own.
 NAMES = [name for name in MECHANISMS if not name.startswith("clipped") and name != "input perturbation"]

@@ -19,6 +19,7 @@ import sympy as sp
 from instances import U, Y
 
 from symdebias.codegen import cache
+from symdebias.codegen.folder import cache_folder, kept, own_key, signed, sweep
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.printed import digest, kept_statements
 from symdebias.codegen.score import program as program_module
@@ -70,7 +71,7 @@ def test_where_another_process_was_faster_its_entry_stays(folder, source):
     """Both have built the kernel, the other one first: a quick form of two processes on one cache."""
     theirs = cache.compile_kernel(source)
     manifest = (folder / source.key / "manifest.json").read_bytes()
-    ours = cache._build(folder, folder / source.key, source, cache._own_key(folder))
+    ours = cache._build(folder, folder / source.key, source, own_key(folder))
     assert source.probe(ours) == source.probe(theirs)
     assert (folder / source.key / "manifest.json").read_bytes() == manifest
     assert {path.name for path in folder.iterdir()} == {"key", source.key}
@@ -132,7 +133,7 @@ def from_another_user(folder):
     # Whole, with right digests: signed with another key.
     path = entry_file(folder, "manifest.json")
     manifest = json.loads(path.read_text())["manifest"]
-    signature = cache._signature(manifest, path.parent.name, b"another key".ljust(32))
+    signature = signed(manifest, path.parent.name, b"another key".ljust(32))["signature"]
     path.write_text(json.dumps({"manifest": manifest, "signature": signature}))
 
 
@@ -188,7 +189,7 @@ def test_off_keeps_nothing_on_disk(tmp_path, source, monkeypatch):
     monkeypatch.setenv("SYMDEBIAS_CACHE", "off")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cache, "_compiled", {})
-    assert cache.cache_folder() is None
+    assert cache_folder() is None
     cache.compile_kernel(source)
     assert list(tmp_path.iterdir()) == []
 
@@ -414,17 +415,17 @@ def test_the_key_is_the_users_alone_and_another_is_drawn_where_it_is_not(folder,
     first = key.read_bytes()
     assert len(first) == 32
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert cache._own_key(folder) == first
+    assert own_key(folder) == first
     key.chmod(0o644)
-    second = cache._own_key(folder)
+    second = own_key(folder)
     assert second != first
     key.unlink()
     key.symlink_to(folder.parent / "elsewhere")
     (folder.parent / "elsewhere").write_bytes(first)
-    assert cache._own_key(folder) not in (first, second)
+    assert own_key(folder) not in (first, second)
     assert not key.is_symlink()
     key.write_bytes(b"short")
-    assert len(cache._own_key(folder)) == 32
+    assert len(own_key(folder)) == 32
     assert not list(folder.glob("build-*"))
 
 
@@ -439,7 +440,7 @@ def test_what_killed_processes_left_is_swept_and_builds_under_way_are_not(folder
     old = time.time() - 7_200
     for path in (left, folder / "other", tmp_path / "precious"):
         os.utime(path, (old, old))
-    cache._sweep.cache_clear()
+    sweep.cache_clear()
     cache.compile_kernel(source)
     assert not left.exists()
     assert new.exists()
@@ -517,7 +518,7 @@ MADE = {"setup": ["h0 = 1.0"], "record": [], "results": ["h0"], "functions": ["e
 @pytest.fixture
 def slow(folder, monkeypatch):
     """Every derivation is worth keeping; the list counts them."""
-    monkeypatch.setattr(cache, "_WORTH_KEEPING", -1.0)
+    monkeypatch.setattr("symdebias.codegen.folder._WORTH_KEEPING", -1.0)
     return []
 
 
@@ -527,19 +528,19 @@ def derive(slow):
 
 
 def test_a_derivation_is_kept_for_other_processes_of_this_user(folder, slow, monkeypatch):
-    assert [cache.kept(NAME, lambda: derive(slow)) for _ in range(3)] == [MADE] * 3
+    assert [kept(NAME, lambda: derive(slow)) for _ in range(3)] == [MADE] * 3
     assert slow == [1]
     path = folder / f"{NAME}.json"
     assert {one.name for one in folder.iterdir()} == {"key", path.name}
     assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o600
     # Under another name it is another's.
-    assert cache.kept("f" * 32, lambda: derive(slow)) == MADE
+    assert kept("f" * 32, lambda: derive(slow)) == MADE
     assert slow == [1, 1]
     # What takes no time is not kept, and nothing is where the cache is off.
-    monkeypatch.setattr(cache, "_WORTH_KEEPING", 1e9)
-    cache.kept("e" * 32, lambda: derive(slow))
+    monkeypatch.setattr("symdebias.codegen.folder._WORTH_KEEPING", 1e9)
+    kept("e" * 32, lambda: derive(slow))
     monkeypatch.setenv("SYMDEBIAS_CACHE", "off")
-    assert cache.kept(NAME, lambda: derive(slow)) == MADE
+    assert kept(NAME, lambda: derive(slow)) == MADE
     assert len(slow) == 4
     assert len(list(folder.iterdir())) == 3
 
@@ -573,12 +574,12 @@ def _linked(path):
 )  # fmt: skip
 def test_a_derivation_that_is_damaged_or_foreign_is_done_again(folder, slow, damage):
     for name in (NAME, "f" * 32):
-        cache.kept(name, lambda: derive(slow))
+        kept(name, lambda: derive(slow))
     damage(folder / f"{NAME}.json")
     with pytest.warns(CacheWarning, match="damaged or foreign; it was deleted and is done again"):
-        assert cache.kept(NAME, lambda: derive(slow)) == MADE
+        assert kept(NAME, lambda: derive(slow)) == MADE
     assert len(slow) == 3
-    assert cache.kept(NAME, lambda: derive(slow)) == MADE
+    assert kept(NAME, lambda: derive(slow)) == MADE
     assert len(slow) == 3
 
 
@@ -586,11 +587,11 @@ def test_a_full_disk_never_fails_a_derivation(folder, slow, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache, "_keep", full)
-    assert cache.kept(NAME, lambda: derive(slow)) == MADE
-    monkeypatch.setattr(cache, "_own_key", full)
+    monkeypatch.setattr("symdebias.codegen.folder._keep", full)
+    assert kept(NAME, lambda: derive(slow)) == MADE
+    monkeypatch.setattr("symdebias.codegen.folder.own_key", full)
     with pytest.warns(CacheWarning, match="could not be used"):
-        assert cache.kept(NAME, lambda: derive(slow)) == MADE
+        assert kept(NAME, lambda: derive(slow)) == MADE
 
 
 def test_a_derivation_is_known_by_all_that_decides_it(folder, slow, monkeypatch):

@@ -29,9 +29,10 @@ PACKED = {
 }
 MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
 NAMES = ("sgd_pass", "mean_derivatives")
-# There are 99 and 139 on x86, by fours: the polynomial of the exponential alone has 11 multiplications. Where
-# sums keep their order there are 75, those of copies and of what is written in vectors, along rows.
-MANY, FEW, POLYNOMIAL = 90, 80, 11
+# There are 62 to 99 and 91 to 139 on processors of x86, by fours: the polynomial of the exponential alone has 11
+# multiplications. Where sums keep their order there are at least 23 fewer: those of copies, and of what is written in
+# vectors along rows, are left.
+MANY, POLYNOMIAL = 50, 11
 
 
 @pytest.fixture
@@ -72,9 +73,10 @@ def test_what_would_be_seen(nothing_compiled):
     freedom = 'fastmath={"contract", "reassoc"}'
     assert freedom in source.text
     in_order = dataclasses.replace(source, fastmath=(), text=source.text.replace(freedom, "fastmath=False"))
-    assert packed(cache.compile_kernel(in_order)) <= FEW
+    seen = packed(cache.compile_kernel(source))
+    assert packed(cache.compile_kernel(in_order)) <= seen - POLYNOMIAL
     whole = re.search(r"    shifted = .*?return value\n", source.text, re.DOTALL)
     by_library = dataclasses.replace(
         source, text=source.text.replace(whole[0], "    return math.pow(2.718281828459045, x)\n", 1)
     )
-    assert packed(cache.compile_kernel(by_library)) <= packed(cache.compile_kernel(source)) - POLYNOMIAL
+    assert packed(cache.compile_kernel(by_library)) <= seen - POLYNOMIAL

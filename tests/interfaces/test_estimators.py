@@ -292,6 +292,22 @@ def test_weights_count_records():
     np.testing.assert_allclose(weighted.coef_, half.coef_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("target", [None, sd.RandomizedResponse(3.0)], ids=["true labels", "released labels"])
+@pytest.mark.parametrize("shuffled", ["y", "sample_weight"])
+def test_records_with_other_row_labels_are_not_matched_by_place(target, shuffled):
+    release = sd.Release({"a": NOISE, "b": NOISE}, target)
+    table = pd.DataFrame(X[:2000], columns=["a", "b"])
+    noised = release.privatize(table, SIGNS[:2000], random_state=1)
+    given = {"y": pd.Series(np.asarray(noised.y)), "sample_weight": pd.Series(np.ones(2000))}
+    model = sd.DebiasedClassifier("squared_margin", release=release)
+    model.fit(noised.X, **given)
+    given[shuffled] = given[shuffled].sample(frac=1.0, random_state=0)
+    with pytest.raises(ValueError, match="different row labels"):
+        model.fit(noised.X, **given)
+    with pytest.raises(ValueError, match="different row labels"):
+        sd.CorrectedScorer("accuracy")(model, noised.X, **given)
+
+
 def test_sgd_is_a_solver_by_name():
     noised = SIGNED.privatize(X, SIGNS, random_state=1)
     model = sd.DebiasedClassifier(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import U, Y, entire_terms, expressions, records, releases
 
 import symdebias as sd
-from symdebias.losses import parsing
+from symdebias.losses import parsing, writing
 from symdebias.losses.admission import require_admitted
 
 # The clock of a busy machine decides nothing.
@@ -26,7 +26,7 @@ def test_a_loss_of_the_grammar_is_admitted_and_the_same_from_text(expression):
     require_admitted(expression)
     loss = sd.Loss(expression, score=U, target=Y)
     try:
-        text = parsing.write(loss.expression, {loss.scores[0]: "u", loss.target: "y"})
+        text = writing.write(loss.expression, {loss.scores[0]: "u", loss.target: "y"})
     except ValueError:
         # Of more than 2,000 characters or 400 nodes, or with an exponent above 12.
         return

@@ -13,7 +13,7 @@ import symdebias as sd
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.losses import parsing
+from symdebias.losses import parsing, writing
 
 every = pytest.mark.parametrize("name", LOSSES)
 # Known to be corrected exactly under normal noise.
@@ -42,7 +42,7 @@ def test_losses_are_documented_values(name):
 def test_losses_are_equal_after_writing_and_reading(name):
     loss = LOSSES[name]
     names = {symbol: symbol.name for symbol in (*loss.scores, loss.target)}
-    text = parsing.write(loss.expression, names)
+    text = writing.write(loss.expression, names)
     assert parsing.read(text, {name: symbol for symbol, name in names.items()}) == loss.expression
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from instances import CROSSED_LOSSES, EXACT_MARGIN, NO_CLOSED_FORM, free_form_in_three
 
 import symdebias as sd
-from symdebias.losses import parsing
+from symdebias.losses import parsing, words, writing
 
 U, Y = sp.symbols("u y", real=True)
 NAMES = {"u": U, "y": Y}
@@ -45,19 +45,19 @@ def test_losses_are_equal_after_writing_and_reading(loss):
     # Declaring this one takes longer than collecting all tests of this file.
     loss = sd.losses.softmax(20) if loss == "softmax(20)" else loss
     names = {symbol: symbol.name for symbol in (*loss.scores, *loss.features, *loss.parameters, loss.target)}
-    text = parsing.write(loss.expression, names)
+    text = writing.write(loss.expression, names)
     assert parsing.read(text, {name: symbol for symbol, name in names.items()}) == loss.expression
 
 
 @pytest.mark.parametrize("expression", FURTHER, ids=str)
 def test_expressions_are_equal_after_writing_and_reading(expression):
-    text = parsing.write(expression, {U: "u", Y: "y"})
+    text = writing.write(expression, {U: "u", Y: "y"})
     assert parsing.read(text, NAMES) == expression
 
 
 def test_decimal_numbers_are_equal_to_the_last_bit():
     for value in (0.1, 1 / 3, 2.0**-40, 1e11 / 7, -0.3):
-        (number,) = parsing.read(parsing.write(value * U, {U: "u"}), NAMES).atoms(sp.Float)
+        (number,) = parsing.read(writing.write(value * U, {U: "u"}), NAMES).atoms(sp.Float)
         assert float(number) == value
 
 
@@ -77,7 +77,7 @@ def test_decimal_numbers_are_equal_to_the_last_bit():
 )
 def test_what_has_no_words_is_refused(expression, message):
     with pytest.raises(ValueError, match=message):
-        parsing.write(expression, {U: "u"} if expression.has(sp.Symbol("z")) else {U: "u", Y: "y"})
+        writing.write(expression, {U: "u"} if expression.has(sp.Symbol("z")) else {U: "u", Y: "y"})
 
 
 HOSTILE = [
@@ -141,9 +141,9 @@ def test_signs_of_what_is_real_or_short_are_read(text):
 
 
 def test_symbols_with_odd_names_get_others():
-    assert parsing.names_in_text(["u", "y_1"]) == ("u", "y_1")
+    assert words.names_in_text(["u", "y_1"]) == ("u", "y_1")
     for names in (["u 1", "y"], ["exp", "y"], ["θ", "y"], ["pi", "y"]):
-        assert parsing.names_in_text(names) == ("v0", "v1")
+        assert words.names_in_text(names) == ("v0", "v1")
 
 
 def test_only_text_is_read():

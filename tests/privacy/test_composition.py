@@ -13,6 +13,7 @@ from scipy.special import log_ndtr
 import symdebias as sd
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import Guarantee, analytic_gaussian_delta, compose, composed_delta
+from symdebias.privacy.composition import split_budget
 
 guarantees = st.builds(
     Guarantee,
@@ -163,3 +164,13 @@ def test_a_release_says_how_its_guarantee_was_composed():
     assert "exact composition of 3 parts" in str(total)
     pure = sd.Release({"a": sd.LaplaceMechanism(1.0, (0.0, 1.0))}, sd.RandomizedResponse(epsilon=1.0)).guarantee
     assert (pure.epsilon, pure.basis) == (2.0, "")
+
+
+@given(
+    total=st.floats(1e-6, 700.0),
+    shares=st.lists(st.one_of(st.integers(1, 50), st.floats(1e-4, 1.0)), min_size=1, max_size=30),
+)
+def test_parts_of_a_budget_are_rounded_to_the_safe_side(total, shares):
+    parts = split_budget(total, shares)
+    assert sum(map(Fraction, parts)) <= Fraction(total)
+    assert parts == pytest.approx([total * share / sum(shares) for share in shares], rel=1e-14)

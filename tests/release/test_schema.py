@@ -22,7 +22,7 @@ from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import PrivacyError
 from symdebias.losses.meaning import meaning_of
 from symdebias.release import Schema
-from symdebias.release.allocation import arguments_of, centre_and_scale, parts_of, require_within
+from symdebias.release.allocation import arguments_of, centre_and_scale, require_within
 
 AGE, HOURS = {"bounds": [17, 90]}, {"bounds": [1, 99], "fill": 40}
 PLACE, SEX = {"categories": ["n", "e", "s"], "fill": "n"}, {"categories": ["f", "m"], "other": "f"}
@@ -181,13 +181,6 @@ def test_no_record_within_the_bounds_is_shortened(intercept):
     longest = np.linalg.norm((matrix - centre) / scale, axis=1).max()
     ((_, mechanism),) = release.groups
     assert longest == pytest.approx(mechanism.radius, rel=1e-12)
-
-
-@given(total=st.floats(1e-6, 700.0), weights=st.lists(st.integers(1, 50), min_size=1, max_size=30))
-def test_parts_are_rounded_to_the_safe_side(total, weights):
-    parts = parts_of(total, weights)
-    assert sum(map(Fraction, parts)) <= Fraction(total)
-    assert parts == pytest.approx([total * weight / sum(weights) for weight in weights], rel=1e-14)
 
 
 def test_the_table_of_losses_is_what_their_expressions_say():

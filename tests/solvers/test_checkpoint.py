@@ -21,7 +21,7 @@ from symdebias.exceptions import (
     MissingDependencyError,
     NoExactCorrectionError,
 )
-from symdebias.solvers import checkpoint, saved_fit
+from symdebias.solvers import archive, checkpoint
 from symdebias.solvers.health import Examination
 
 solver = importlib.import_module("symdebias.solvers.sgd")
@@ -61,14 +61,14 @@ def killed_at(monkeypatch, write):
     written = []
 
     def stopping(*arguments):
-        saved_fit_write(*arguments)
+        archive_write(*arguments)
         written.append(1)
         if len(written) == write:
             raise Killed
 
-    saved_fit_write = saved_fit.write
-    monkeypatch.setattr(saved_fit, "write", stopping)
-    return lambda: monkeypatch.setattr(saved_fit, "write", saved_fit_write)
+    archive_write = archive.write
+    monkeypatch.setattr(archive, "write", stopping)
+    return lambda: monkeypatch.setattr(archive, "write", archive_write)
 
 
 OPTIONS = {

@@ -12,7 +12,7 @@ import symdebias as sd
 from symdebias._randomness import generator
 from symdebias._rows import Rows
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InfiniteVarianceError, VarianceWarning
-from symdebias.solvers import checkpoint, saved_fit
+from symdebias.solvers import archive, checkpoint
 from symdebias.solvers.deal import Deal
 
 descent = importlib.import_module("symdebias.solvers.sgd")
@@ -349,7 +349,7 @@ def test_a_run_that_is_killed_goes_on_with_its_offset(monkeypatch, tmp_path):
             **more,
         )
 
-    whole, write = run(), saved_fit.write
+    whole, write = run(), archive.write
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
     monkeypatch.setattr(descent, "_SEGMENT", 32)
     written = []
@@ -360,10 +360,10 @@ def test_a_run_that_is_killed_goes_on_with_its_offset(monkeypatch, tmp_path):
         if len(written) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(saved_fit, "write", killed)
+    monkeypatch.setattr(archive, "write", killed)
     with pytest.raises(sd.exceptions.FitInterrupted) as stopped:
         run(checkpoint=place)
-    monkeypatch.setattr(saved_fit, "write", write)
+    monkeypatch.setattr(archive, "write", write)
     assert stopped.value.fit.theta.shape == (3,)
     assert place.exists()
     with pytest.raises(ValueError, match="its records was another"):

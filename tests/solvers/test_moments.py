@@ -7,7 +7,8 @@ from instances import records
 import symdebias as sd
 from symdebias.codegen import rows
 from symdebias.solvers import moments
-from symdebias.solvers.health import Examination, least_curvature
+from symdebias.solvers.curvature import least_curvature
+from symdebias.solvers.health import Examination
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import moments_of_records, most_leverage, released_moments
 from symdebias.solvers.step_sizes import learned_steps

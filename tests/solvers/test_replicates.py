@@ -8,7 +8,7 @@ from instances import free_form_loss, gaussian_release, records
 import symdebias as sd
 from symdebias._randomness import generator
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InfiniteVarianceError, VarianceWarning
-from symdebias.solvers import checkpoint, saved_fit
+from symdebias.solvers import archive, checkpoint
 from symdebias.solvers.deal import Deal
 
 solver = importlib.import_module("symdebias.solvers.replicates")
@@ -375,7 +375,7 @@ def test_a_run_that_is_killed_goes_on_to_the_same_bits(monkeypatch, tmp_path, wr
             warnings.simplefilter("ignore", ConvergenceWarning)
             return sd.sgd_replicates(CORRECTED, X, y, settings, **options, **more)
 
-    whole, place, write_file = run(), tmp_path / "run.checkpoint", saved_fit.write
+    whole, place, write_file = run(), tmp_path / "run.checkpoint", archive.write
     for name in ("_SEGMENT", "WINDOW"):
         monkeypatch.setattr(solver, name, 1_000)
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
@@ -387,10 +387,10 @@ def test_a_run_that_is_killed_goes_on_to_the_same_bits(monkeypatch, tmp_path, wr
         if len(written) == write:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(saved_fit, "write", killed)
+    monkeypatch.setattr(archive, "write", killed)
     with pytest.raises(KeyboardInterrupt):
         run(checkpoint=place)
-    monkeypatch.setattr(saved_fit, "write", write_file)
+    monkeypatch.setattr(archive, "write", write_file)
     assert place.exists()
     with pytest.raises(ValueError, match="its settings 0 was another"):
         sd.sgd_replicates(CORRECTED, X, y, [{}, {}, {}, {}], checkpoint=place, **options)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from symdebias import _losses
 from symdebias._domains import COUNT
-from symdebias.codegen.cache import cache_folder
+from symdebias.codegen.folder import cache_folder
 from symdebias.driver import debias
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.ahead import Compiled, compile_kernels

@@ -10,7 +10,7 @@ from symdebias import _files, _losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
 from symdebias.checks import check_records
-from symdebias.checks.records import FEWEST
+from symdebias.checks.scaled import FEWEST
 from symdebias.driver import debias
 from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
-from symdebias.checks.records import refuse_other_labels, refuse_scaled
+from symdebias.checks.scaled import refuse_scaled
+from symdebias.checks.targets import refuse_other_labels
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords, holding
@@ -25,13 +26,10 @@ from symdebias.solvers.held import frame_of
 from symdebias.solvers.m_estimation import checked_options, estimated
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of, strides
-from symdebias.solvers.scores import known_scores
+from symdebias.solvers.scores import MOST_STAGES, MOVED, known_scores
 from symdebias.solvers.sgd import sgd as sgd_in_memory
 from symdebias.solvers.step_sizes import StepSize
 
-# A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
-# many times at most.
-_MOVED, _MOST_STAGES = 0.1, 3
 # An average that is farther from the root than this share of its length is warned of.
 _FAR = 0.5
 
@@ -247,7 +245,7 @@ def sgd(
         assert known is not None
         pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=begin)
         begin, stages, designed = (
-            pilot.theta, _MOST_STAGES, {"pilot": frame.reported_pilot(pilot.as_diagnostics())},
+            pilot.theta, MOST_STAGES, {"pilot": frame.reported_pilot(pilot.as_diagnostics())},
         )  # fmt: skip
     for stage in range(1, stages + 1):
         if known is not None and begin is not None and not corrected.is_resolved:
@@ -256,7 +254,7 @@ def sgd(
             designed["stages"] = stage
         found = _averaged(run, frame.loss(resolved), options, None if begin is None else frame.reported(begin), rng)
         theta = frame.lifted(found.theta)
-        if known is None or begin is None or known.size(theta - begin) <= _MOVED * known.size(begin):
+        if known is None or begin is None or known.size(theta - begin) <= MOVED * known.size(begin):
             break
         begin = theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)

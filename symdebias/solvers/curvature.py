@@ -1,0 +1,189 @@
+"""How curved the mean corrected loss is, by a part of the records, and whether that is more than its sampling error."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from symdebias._arrays import FloatArray
+from symdebias.correction import Correction
+from symdebias.exceptions import InferenceError
+from symdebias.inference import sandwich
+from symdebias.records import LOOKED_AT, Records
+from symdebias.solvers.held import frame_of
+from symdebias.solvers.metric import definite, units_of
+
+# How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
+# within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
+_LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
+# How many times more records than the last the next look at that takes, and from how many records on one is taken.
+_MORE, _FEWEST_LOOKED_AT = 8, 200
+# With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
+_MANY_PARAMETERS = 200
+# The steps of forward differences, relative to those of central ones.
+_FORWARD = 1e-3
+
+
+def curvatures(
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    weighing: FloatArray,
+    *,
+    by_derivatives: bool = False,
+) -> tuple[FloatArray, FloatArray]:
+    """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
+
+    Curvatures, shape (Q,), the least first, are relative to `weighing`; a parameter that is held has none. The two mean
+    squares are those of the records' own in the directions of the least and of the largest. `metric`, the second
+    moments of released records, gives the steps of differences; `by_derivatives` is as for `Records.gradients`. All are
+    NaN where a gradient is not finite.
+    """
+    frame = frame_of(records)
+    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
+    found = frame.freed(look.hessian() + np.diag(penalty))
+    if not np.all(np.isfinite(found)):
+        return np.full(len(found), math.nan), np.full(2, math.nan)
+    sizes, vectors = eigh(found, frame.freed(weighing))
+    ends = (frame.direction(vectors[:, place]) for place in (0, -1))
+    return sizes, np.array([float(np.mean(look.along(direction) ** 2)) for direction in ends])
+
+
+def least_curvature(
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    hessian: FloatArray | None = None,
+    *,
+    by_derivatives: bool = False,
+) -> tuple[float | None, FloatArray]:
+    """Return the least curvature relative to a metric, in its own standard errors, and the Hessian that it is one of.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    theta : array of shape (Q,), float64
+        The parameters.
+    penalty : array of shape (Q,), float64
+        l2 for each.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    hessian : array of shape (Q, Q), float64, optional
+        The mean corrected Hessian of all records. Without it that of a part of them is looked at, from differences of
+        gradients, and of more where the part does not tell.
+    by_derivatives : bool
+        As for `Records.gradients`; it is so where the Hessian is known.
+
+    Returns
+    -------
+    least : float or None
+        None where there are too few records to tell its standard error.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian that was looked at.
+    """
+    weighing = definite(metric + np.diag(penalty))
+    n = records.present
+    if n < _FEWEST_LOOKED_AT:
+        return None, np.zeros((0, 0))
+    part, frame = records.looked_at, frame_of(records)
+    stride = max(1, n // LOOKED_AT)
+    while True:
+        look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
+        found = look.hessian() if hessian is None else hessian
+        if not np.all(np.isfinite(found)):
+            return -math.inf, found
+        sizes, vectors = eigh(frame.freed(found + np.diag(penalty)), frame.freed(weighing), subset_by_index=(0, 0))
+        own = look.along(frame.direction(vectors[:, 0]))
+        error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
+        least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
+        if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
+            return least, found
+        stride = max(1, stride // _MORE)
+        part = records.thinned(stride)
+
+
+def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
+    """Return the sign of being lost of a least curvature of so many standard errors, if it is one.
+
+    The uncertainty is the sampling error of theta over its length, both in units of the released score.
+    """
+    is_certain = not correction.is_exact and uncertainty <= _CERTAIN_SHARE
+    needed = _LEAST_WHERE_CERTAIN if is_certain else _LEAST_CURVATURE
+    if curvature is None or curvature >= needed:
+        return []
+    return [
+        f"the least curvature of the mean corrected loss is {curvature:.2g} of its own standard errors, and at least "
+        f"{needed:g} are needed"
+    ]
+
+
+def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: FloatArray) -> float:
+    """Return the root mean square error of the released score that the sampling error of theta makes.
+
+    It is infinite where `symdebias.inference.sandwich` has no covariance; `metric` are the second moments of released
+    records.
+    """
+    try:
+        covariance = sandwich(hessian, meat, total)
+    except InferenceError:
+        return math.inf
+    return math.sqrt(max(float(np.sum(covariance * metric)), 0.0))
+
+
+def _goes_by_derivatives(theta: FloatArray) -> bool:
+    """Whether there are so many parameters that to compile second derivatives takes less than to difference first."""
+    return len(theta) > _MANY_PARAMETERS
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Second derivatives on a part of the records, by differences of gradients."""
+
+    records: Records
+    theta: FloatArray
+    metric: FloatArray
+    by_derivatives: bool = False
+
+    @property
+    def units(self) -> FloatArray:
+        """By how much each parameter changes the score by about 1."""
+        return units_of(self.metric)
+
+    @property
+    def step(self) -> float:
+        return 1e-4 * (1 + float(np.abs(frame_of(self.records).reported(self.theta / self.units)).max()))
+
+    def _difference(self, move: FloatArray) -> FloatArray:
+        above, below = (
+            self.records.gradients(self.theta + sign * move, slice(None), by_derivatives=self.by_derivatives)
+            for sign in (1.0, -1.0)
+        )
+        return np.asarray(self.records.relative_weights * (above - below))
+
+    def hessian(self) -> FloatArray:
+        """Return the mean Hessian."""
+        if self.by_derivatives and self.records.has_slopes:
+            return self.records.derivatives()(self.theta).hessian
+        # Next to the sampling error of so few records that of forward differences is nothing.
+        return self.records.differenced(self.theta, _FORWARD * self.step * self.units, forward=True)
+
+    def along(self, direction: FloatArray) -> FloatArray:
+        """Return direction'(Hessian of a record) direction for each record."""
+        length = float(np.abs(direction / self.units).max())
+        move = direction * (self.step / length)
+        above, below = (
+            self.records.factored_gradients(self.theta + sign * move, by_derivatives=self.by_derivatives)
+            for sign in (1.0, -1.0)
+        )
+        if above is None or below is None:
+            slopes = self._difference(move) @ direction
+        else:
+            # Of a x + B'J: no gradients are made of which only this direction is asked for.
+            along = self.records.design_rows() @ direction
+            high, low = (own * along + (jacobian @ direction) @ bends for own, bends, jacobian in (above, below))
+            slopes = self.records.relative_weights[:, 0] * (high - low)
+        return np.asarray(slopes * length / (2 * self.step))
