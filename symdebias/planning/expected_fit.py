@@ -24,7 +24,9 @@ from symdebias.planning.population import Population, require_population
 from symdebias.release import Release
 from symdebias.release.columns import standardised
 from symdebias.release.required import require_release
+from symdebias.solvers.curvature import LEAST_CURVATURE, curvature_of_records
 from symdebias.solvers.m_estimation import m_estimate
+from symdebias.solvers.moments import released_moments
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -54,6 +56,8 @@ _LEAST_SHARE = 0.02
 # Where fewer drawn records decide an expected variance, gradients have heavy tails that few copies see little of: up to
 # so many times as many records are drawn. Fewer than the third leave its root known to worse than a twentieth.
 _DECIDE, _MORE_DRAWN, _FEW_DECIDE = 1_000, 10, 100
+# A curvature that is expected to be so many standard errors is hardly ever found to be too few for a fit.
+_CERTAIN_CURVATURE = LEAST_CURVATURE + 2.5
 # Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
 # may lie in the end.
 _ROUNDS, _MISSED = 12, 1.02
@@ -85,6 +89,9 @@ class ExpectedFit:
         The noise variance of the score; NaN for a free-form loss, which has none.
     method : str
         The correction.
+    curvature : float
+        The least curvature of the mean corrected loss that is to be expected, in its own standard errors: fits of less
+        than 2.5 are refused. NaN where it is not looked at: for a free-form loss, and in searches.
     notes : tuple of str
         What to know.
 
@@ -107,6 +114,7 @@ class ExpectedFit:
     without_noise: FloatArray
     score_variance: float
     method: str
+    curvature: float = math.nan
     notes: tuple[str, ...] = ()
     standard_errors: FloatArray = field(init=False)
 
@@ -234,7 +242,7 @@ class Study:
             corrected = self._resolved(corrected, n, quick)
         correction = corrected.at(self.population.X.shape[1])
         correction.limits.require(theta, finite_variance=True, at="at the population's parameters")
-        meat, deciding, drawn = self._noised_meat(corrected, quick)
+        meat, deciding, drawn, told = self._noised_meat(corrected, quick)
         covariance = sandwich(self.hessian, meat, n)
         bias = self._bias(corrected)
         notes: tuple[str, ...] = ()
@@ -248,6 +256,15 @@ class Study:
                 f"as few as {deciding:.2g} of {drawn:,} drawn records decide an expected standard error: gradients "
                 "have heavy tails, and it may be far too small",
             )
+        curvature = told * math.sqrt(n)
+        if curvature < _CERTAIN_CURVATURE:
+            # It grows with the root of the records.
+            enough = n * (_CERTAIN_CURVATURE / curvature) ** 2
+            notes += (
+                f"a fit to so many records may well be refused: the least curvature of the mean corrected loss is "
+                f"expected to be {curvature:.2g} of its own standard errors, and a fit needs {LEAST_CURVATURE:g}. "
+                f"About {enough:,.2g} records would do, or less noise, or l2",
+            )
         return ExpectedFit(
             release=corrected.release,
             records=n,
@@ -258,6 +275,7 @@ class Study:
             without_noise=np.sqrt(np.diag(sandwich(self.hessian, self.meat, n))),
             score_variance=corrected.score_variance(theta) if corrected.declared.scores else math.nan,
             method=corrected.method,
+            curvature=curvature,
             notes=notes,
         )
 
@@ -296,11 +314,12 @@ class Study:
         )
         return corrected.with_design(design)
 
-    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> tuple[FloatArray, float, int]:
+    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> tuple[FloatArray, float, int, float]:
         """Return the covariance of the corrected gradient over the population and the noise, and what it rests on.
 
         These are the records that decide the variance of the parameter with the fewest, (sum psi^2)^2/sum psi^4 with
-        psi what a record does to it, and the number of those drawn.
+        psi what a record does to it, and the number of those drawn. The last is the curvature of
+        `curvature_of_records`.
 
         Raises
         ------
@@ -309,7 +328,7 @@ class Study:
         """
         theta, X, y = self.theta, self.population.X, self.population.y
         copies, drawn, deciding = 1 if quick else max(1, round(_RECORDS / len(y))), 0, math.inf
-        meat, least = np.zeros((len(theta), len(theta))), 1.0
+        meat, least, curvature = np.zeros((len(theta), len(theta))), 1.0, math.nan
         most = 0 if quick else _MORE_DRAWN * copies * len(y)
         squares, fourths = np.zeros((2, len(theta)))
         inverse = np.linalg.inv(self.hessian)
@@ -332,6 +351,8 @@ class Study:
                 norms = np.linalg.norm(gradients, axis=1)
                 size = float(np.mean(norms**2))
                 least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
+                if drawn == len(gradients) and corrected.declared.scores and not quick:
+                    curvature = curvature_of_records(records, theta, released_moments(records), self.hessian)
         if least < _LEAST_SHARE:
             has_score = bool(corrected.declared.scores)
             noise = f" (noise variance {corrected.score_variance(theta):.3g} of the score)" if has_score else ""
@@ -340,7 +361,7 @@ class Study:
                 f"{corrected.declared.expression} at the population's parameters{noise}: no normal approximation "
                 "holds. Plan with less noise, or with a shorter theta."
             )
-        return meat / drawn, deciding, drawn
+        return meat / drawn, deciding, drawn, curvature
 
     def _bias(self, corrected: CorrectedLoss) -> FloatArray:
         """Return the bias of theta, -H^-1 times the mean error of the gradient over true records."""

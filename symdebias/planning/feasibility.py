@@ -18,6 +18,7 @@ from symdebias.planning.population import Population
 from symdebias.release import Release, Schema
 from symdebias.release.allocation import centre_and_scale
 from symdebias.release.one_hot import OneHot
+from symdebias.solvers.curvature import LEAST_CURVATURE
 
 # A parameter of 1 is told from 0 at the level 0.05 with power 0.8 where its standard error is at most 1/2.8.
 _TOLD_APART = 1 / 2.8
@@ -65,8 +66,11 @@ class Feasibility:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether each parameter of 1, intercept aside, is told from 0 at the level 0.05 with power 0.8."""
-        return self.needed <= self.expected.records
+        """Whether each parameter of 1, intercept aside, is told from 0 at the level 0.05 with power 0.8.
+
+        And whether a fit is to be expected at all: see `ExpectedFit.curvature`.
+        """
+        return self.needed <= self.expected.records and not self.expected.curvature < LEAST_CURVATURE
 
     def as_json(self) -> dict[str, Any]:
         """Return what was found as JSON has it."""

@@ -16,7 +16,7 @@ from symdebias.solvers.metric import definite, units_of
 
 # How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
 # within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
-_LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
+LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # How many times more records than the last the next look at that takes, and from how many records on one is taken.
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
@@ -100,10 +100,32 @@ def least_curvature(
         own = look.along(frame.direction(vectors[:, 0]))
         error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
         least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
-        if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
+        if hessian is not None or least >= LEAST_CURVATURE or stride == 1:
             return least, found
         stride = max(1, stride // _MORE)
         part = records.thinned(stride)
+
+
+def curvature_of_records(records: Records, theta: FloatArray, metric: FloatArray, hessian: FloatArray) -> float:
+    """Return the least curvature relative to a metric over the spread of records' own in its direction.
+
+    Times the root of the number of records it is the curvature in its own standard errors.
+
+    Parameters
+    ----------
+    records : Records
+        Records that tell the spread.
+    theta : array of shape (Q,), float64
+        The parameters.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian.
+    """
+    weighing = definite(metric)
+    sizes, vectors = eigh(hessian, weighing, subset_by_index=(0, 0))
+    spread = float(_Look(records, theta, weighing).along(vectors[:, 0]).std())
+    return float(sizes[0]) / spread if spread > 0 else math.inf
 
 
 def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
@@ -112,7 +134,7 @@ def uncertain_curvature(correction: Correction, curvature: float | None, uncerta
     The uncertainty is the sampling error of theta over its length, both in units of the released score.
     """
     is_certain = not correction.is_exact and uncertainty <= _CERTAIN_SHARE
-    needed = _LEAST_WHERE_CERTAIN if is_certain else _LEAST_CURVATURE
+    needed = _LEAST_WHERE_CERTAIN if is_certain else LEAST_CURVATURE
     if curvature is None or curvature >= needed:
         return []
     return [

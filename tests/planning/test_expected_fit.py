@@ -148,6 +148,35 @@ def test_noise_beyond_any_approximation_is_refused():
         expected_fit(EXPONENTIAL, release(scale=8.0), Population.guess([3.0, -1.0]), n=1e6, l2=0.01)
 
 
+@pytest.mark.filterwarnings("ignore::symdebias.exceptions.VarianceWarning")
+def test_a_plan_says_where_fits_are_refused():
+    """Of 10 fits to so few records most are refused, and hardly any to twice as many as the plan asks for."""
+    population = sd.planning.Population.guess([1.0, 0.2, 0.3, 0.0, 0.2], size=5_000, random_state=0)
+    loss, release = sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(1.2))
+    short = sd.planning.expected_fit(loss, release, population, n=500)
+    assert 0 < short.curvature < 2.5
+    (note,) = (note for note in short.notes if "may well be refused" in note)
+    enough = float(note.split("About ")[1].split()[0])
+    long = sd.planning.expected_fit(loss, release, population, n=enough)
+    assert long.curvature == pytest.approx(5, rel=0.05)
+    assert not any("refused" in note for note in long.notes)
+
+    def refused(n):
+        count = 0
+        for seed in range(10):
+            rng = np.random.default_rng(seed)
+            chosen = rng.integers(len(population.y), size=int(n))
+            noised = release.privatize(population.X[chosen], population.y[chosen], random_state=seed)
+            try:
+                sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
+            except sd.DivergenceError:
+                count += 1
+        return count
+
+    assert refused(500) >= 8
+    assert refused(2 * enough) <= 1
+
+
 def test_noise_and_population_do_not_share_a_stream():
     first = expected_fit(EXPONENTIAL, release(), POPULATION, n=1e4, l2=1.0, random_state=0)
     other = expected_fit(EXPONENTIAL, release(), POPULATION, n=1e4, l2=1.0, random_state=17)
