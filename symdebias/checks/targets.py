@@ -1,6 +1,7 @@
 """Are targets of the kind that a loss is of? What no noise explains is refused by name."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ _HEAD, _FEWEST_LABELS = 10_000, 100
 _FAR, _ROUNDING = 8.0, 1e-9
 
 
-def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
+def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, weights: Any = ()) -> None:
     """Refuse targets that a loss is not of: negative counts, and numbers under noise that are not its two labels.
 
     Parameters
@@ -27,6 +28,8 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> 
         The loss that they are fitted to. One without correction takes targets of any kind.
     target : array of shape (n,), float64, or Rows
         Released targets, checked.
+    weights : array of shape (n,) or (0,), float64, or Rows
+        Their weights: targets without weight are not looked at, where both are arrays.
 
     Raises
     ------
@@ -35,13 +38,17 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> 
         least value at those; or true targets with additive noise are of another coding than its two labels, as
         `labels_off` says of the first ten thousand.
     """
+    if isinstance(target, np.ndarray) and isinstance(weights, np.ndarray) and len(weights):
+        # They keep their places, which messages name.
+        target = np.where(weights > 0, target, math.nan)
     _refuse_negative(corrected, target)
     labels, release = corrected.declared.target_values, corrected.release
     if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
         return
     noise = release.target_noise
     if isinstance(noise, AdditiveNoise):
-        told = labels_off(np.asarray(target[:_HEAD]), (labels[0], labels[1]), noise.variance)
+        known = target if isinstance(target, np.ndarray) else np.asarray(target[:_HEAD])
+        told = labels_off(_present(known)[:_HEAD], (labels[0], labels[1]), noise.variance)
         if told:
             raise ValueError(f"{told} Noise labels as the loss has them, or declare target_values on the loss.")
 
@@ -63,9 +70,11 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> Non
     elif noise is None:
         wrong = f"y[{int(np.argmax(known < 0))}] is negative" if (known < 0).any() else ""
     else:
+        known = _present(known)
         far = isinstance(noise, AdditiveNoise) and len(known) > 1
         error = float(known.std()) / math.sqrt(len(known)) if far else math.inf
-        wrong = "their mean is negative by more than the noise explains" if known.mean() < -_FAR * error else ""
+        is_far = len(known) > 0 and known.mean() < -_FAR * error
+        wrong = "their mean is negative by more than the noise explains" if is_far else ""
     mean = meaning_of(loss).number if wrong else None
     if mean is not None and mean.is_positive and _falls_without_end(loss):
         name = f"the {loss.name} loss" if loss.name else f"the loss {loss.expression}"
@@ -74,6 +83,12 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> Non
             "0 and 1, pass counts as they were counted, or take a loss of such targets: logistic() for labels -1 and "
             "+1, least_squares() for numbers of either sign."
         )
+
+
+def _present(target: FloatArray) -> FloatArray:
+    """Return the targets that are numbers: those with weight."""
+    is_number = ~np.isnan(target)
+    return target if is_number.all() else target[is_number]
 
 
 def _falls_without_end(loss: Loss) -> bool:

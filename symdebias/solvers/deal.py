@@ -107,7 +107,7 @@ def checked_run(
             'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
         )
     refuse_scaled(corrected, run.matrix)
-    refuse_other_labels(corrected, run.target)
+    refuse_other_labels(corrected, run.target, run.weights)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)
     return corrected, run, factor, marked

@@ -192,7 +192,7 @@ def m_estimate(
     )  # fmt: skip
     with np.errstate(invalid="ignore"):
         refuse_scaled(corrected, checked.matrix)
-    refuse_other_labels(corrected, checked.target)
+    refuse_other_labels(corrected, checked.target, checked.weights)
     check_same_index(X, y, clusters=clusters)
     if is_held:
         corrected, checked = holding(corrected, checked, as_offset(offset, len(checked)))

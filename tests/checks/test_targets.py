@@ -57,3 +57,26 @@ def test_least_squares_about_a_positive_mean_takes_what_errors_made_negative():
 def test_a_loss_without_a_least_value_refuses_negative_targets(loss):
     with pytest.raises(ValueError, match="is negative"):
         sd.m_estimate(sd.debias(loss, sd.Release(noiseless=("a", "b"))), X, SIGNS)
+
+
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+def test_targets_without_weight_are_not_looked_at(solver):
+    """Missing counts that are coded as -99, and labels of another coding, with weight 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 1))
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+    corrected = sd.debias(sd.losses.poisson(), release)
+    y, weights = rng.poisson(1.0, 2_000).astype(float), np.ones(2_000)
+    y[:500], weights[:500] = -99.0, 0.0
+    options = {} if solver is sd.m_estimate else {"step_size": 0.05, "random_state": 0}
+    assert np.all(np.isfinite(solver(corrected, X, y, sample_weight=weights, **options).theta))
+    weights[499] = 1.0
+    with pytest.raises(ValueError, match=r"y\[499\] is negative"):
+        solver(corrected, X, y, sample_weight=weights, **options)
+    labelled = sd.Release(sd.GaussianMechanism.from_scale(0.3), sd.GaussianMechanism.from_scale(0.5))
+    corrected = sd.debias(sd.losses.logistic(), labelled)
+    y = np.where(rng.random(2_000) < 0.5, 1.0, -1.0) + 0.5 * rng.normal(size=2_000)
+    y[500:], weights = 5 + y[500:], np.where(np.arange(2_000) < 500, 1.0, 0.0)
+    assert np.all(np.isfinite(solver(corrected, X, y, sample_weight=weights, **options).theta))
+    with pytest.raises(ValueError, match="the true targets are not the labels"):
+        solver(corrected, X, y, sample_weight=1 - weights, **options)
