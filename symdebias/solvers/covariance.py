@@ -297,13 +297,16 @@ def of_records(
         far = far[:most]
         covariance *= records.present / max(records.present - size, 1)
     told = np.zeros((len(far), size))
+    # Those looked at stand for as many as they are apart, and the far ones for themselves.
+    counted = stride * _are_among(far, records.every(stride))
     for index, place in enumerate(far):
         own = records.taken(slice(place, place + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
         curvature = own.total * (own.derivatives_or_differences()[0](theta).hessian + np.diag(penalty))
         kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
-        squares, fourths = squares + kept**2 - plain**2, fourths + kept**4 - plain**4
+        squares = squares + kept**2 - counted[index] * plain**2
+        fourths = fourths + kept**4 - counted[index] * plain**4
         told[index] = _told(inverse, curvature)
     if _most_told(told)[:3].max(initial=0.0) > _MOST_OF_FEW:
         raise InferenceError(
@@ -311,6 +314,13 @@ def of_records(
             "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
         )
     return covariance, deciding_each(squares, fourths)
+
+
+def _are_among(places: IntegerArray, some: slice | IntegerArray) -> IntegerArray:
+    """Return 1 for places that some places of records have, and 0 for others."""
+    if isinstance(some, slice):
+        return np.asarray((places - (some.start or 0)) % (some.step or 1) == 0, dtype=np.int64)
+    return np.asarray(np.isin(places, some), dtype=np.int64)
 
 
 def _far_records(records: Records, metric: FloatArray) -> IntegerArray:

@@ -9,7 +9,7 @@ import functools
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,11 @@ _FEWEST_CARRIERS = 30
 # Gradients of less than this share of the mean square of the uncorrected ones are those of a plain far out; from the
 # second figure on a fit is warned of; and so many records are needed for each parameter, over the inflation.
 _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
-# The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero.
-_STANDSTILL, _CERTAIN = 0.5, 5.0
+# The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero; so
+# many are warned of wherever training began. In between they are noise of the steps, or cost little beside other work.
+_STANDSTILL, _CERTAIN, _FAR = 0.5, 5.0, 10.0
+# Directions in which gradients vary by less than this share of the most are taken for rounding.
+_LEAST_SPREAD = 1e-12
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
@@ -192,7 +195,7 @@ class Examination:
         return meat / len(rows)
 
     def _relative(self, records: Records, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the squared norms of gradients of records relative to the metric, unweighted, and their mean.
+        """Return the squared norms of gradients of records relative to the metric, unweighted, and their weighted mean.
 
         Where gradients are a x + B'J, so are they relative to it, and the lengths of x R are the same for all theta: no
         matrix of n x Q numbers is made for each.
@@ -200,18 +203,19 @@ class Examination:
         is_tested = records is self.records.tested
         found = self._factors(theta) if is_tested else records.factored_gradients(theta)
         with np.errstate(all="ignore"):
+            shares = np.broadcast_to(self._own[:, 0] / len(records), len(records))
             if found is None:
                 gradients = self._gradients(theta) if is_tested else records.plain_gradients(theta)
                 relative = gradients @ self._root
-                return np.einsum("ij,ij->i", relative, relative), np.full(len(relative), 1 / len(relative)) @ relative
+                return np.einsum("ij,ij->i", relative, relative), shares @ relative
             slopes, bends, jacobian = found
             rows, squares = self._lengths(records)
             bent = jacobian @ self._root
-            norms, mean = slopes**2 * squares, slopes @ rows @ self._root / len(rows)
+            norms, mean = slopes**2 * squares, (shares * slopes) @ rows @ self._root
             if len(bends):
                 along = (bent @ self._root.T) @ rows.T
                 norms += (bends * (2 * slopes * along + (bent @ bent.T) @ bends)).sum(axis=0)
-                mean = mean + bends.mean(axis=1) @ bent
+                mean = mean + bends @ shares @ bent
             return norms, mean
 
     def _lengths(self, records: Records) -> tuple[FloatArray, FloatArray]:
@@ -303,8 +307,8 @@ class Examination:
             known = self.whole.known or known
         return _large_bias(correction, known, theta, hessian)
 
-    def standstill(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> str | None:
-        """Return what is to be said where the mean gradient is not much smaller than at the start, and is no noise.
+    def unarrived(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> tuple[str | None, bool]:
+        """Return what is to be said where training has not arrived at the minimum, and whether it is to be warned of.
 
         Parameters
         ----------
@@ -312,20 +316,40 @@ class Examination:
             Where training began and ended.
         penalty : array of shape (Q,), float64
             l2 for each.
+
+        Notes
+        -----
+        The gradient is as many standard errors from zero as theta is from the minimum, along the direction in which
+        these are most. Of many records those that a fit is tested on tell, whose standard errors are the larger ones.
+        """
+        tested = self.records.tested
+        _, mean = self._tested(theta)
+        gradient = mean + (penalty * theta) @ self._root
+        away = _errors_from_zero(gradient, self._root.T @ self._meat(theta, penalty) @ self._root, len(tested))
+        said = self.standstill(start, theta, penalty)
+        if said is not None or away <= _CERTAIN:
+            return said, said is not None
+        return (
+            f"training has not arrived: theta is about {away:.2g} standard errors of a fit to {len(tested):,} records "
+            "from the minimum. Use more epochs, steps that fit (the default learns them), or m_estimate."
+        ), away > _FAR
+
+    def standstill(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> str | None:
+        """Return what is to be said where the mean gradient is not much smaller than at the start, and is no noise.
+
+        Parameters are those of `unarrived`.
         """
         tested, root = self.records.tested, self._root
         norms, mean = self._tested(theta)
         after = float(np.linalg.norm(mean + (penalty * theta) @ root))
-        spread = float(norms.sum()) - len(norms) * float(mean @ mean)
+        spread = float(self._squares(norms).sum()) - len(norms) * float(mean @ mean)
         noise = math.sqrt(max(spread, 0.0)) / len(norms)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
             if self._has_derivatives and tested.has_slopes:
                 _, first = self._relative(tested, start)
             else:
-                # A journal knows the gradient with weights.
-                unweighted = replace(tested, weights=np.zeros(0), journal=None)
-                first = unweighted.mean_gradient(start) @ root
+                first = tested.mean_gradient(start) @ root
             self._begun[key] = float(np.linalg.norm(first + (penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
@@ -348,6 +372,20 @@ class Examination:
         if not (before > 0 and math.isfinite(size / before)):
             return None
         return size / before
+
+
+def _errors_from_zero(mean: FloatArray, meat: FloatArray, count: int) -> float:
+    """Return how many standard errors the mean of vectors is from zero, beyond chance, where it is the farthest.
+
+    It is the root of Hotelling's statistic of so many vectors with a mean outer product `meat`, less what it is by
+    chance, the number of directions in which they vary.
+    """
+    sizes, directions = eigh(meat)
+    vary = sizes > _LEAST_SPREAD * sizes.max(initial=0.0)
+    share = float(np.sum((mean @ directions[:, vary]) ** 2 / sizes[vary]))
+    # Squares about the mean are 1 - share of those about zero along it.
+    statistic = count * share / (1 - share) if share < 1 else math.inf
+    return math.sqrt(max(statistic - np.count_nonzero(vary), 0.0))
 
 
 def _large_bias(
@@ -395,19 +433,28 @@ def _own_curvature(
         return []
     try:
         excess = ExcessCurvature.of(known, correction, theta)
-        if excess.most(hessian) > _MOST_OF_ITS_OWN:
+        may_be_much = excess.most(hessian) > _MOST_OF_ITS_OWN
+        if may_be_much:
             share, error, direction = excess.share(hessian)
             if share - ERRORS_OF_SHARE * error > _MOST_OF_ITS_OWN:
                 return [
                     f"{min(share, 1.0):.0%} of the curvature in {_taking_part(correction, known, direction)} is the "
                     "surrogate's own, and the loss itself is level there, as where a category has one label alone"
                 ]
-        if curvature < _MADE_BY_NOISE:
+        is_of_noise = curvature < _MADE_BY_NOISE
+        if is_of_noise or may_be_much:
             share, error, direction = excess.of_the_loss(hessian)
-            if share + ERRORS_OF_SHARE * error < _LEAST_OF_THE_LOSS:
+            if share + ERRORS_OF_SHARE * error < (_LEAST_OF_THE_LOSS if is_of_noise else 1 - _MOST_OF_ITS_OWN):
+                of_what = f"{min(1 - share, 1.0):.0%} of the curvature in {_taking_part(correction, known, direction)}"
+                if is_of_noise:
+                    return [
+                        f"{of_what} is that of the noise, and the loss itself is level there, as where a category has "
+                        "one label alone"
+                    ]
+                # A sampling error hides of a few records what they do to this fit.
                 return [
-                    f"{min(1 - share, 1.0):.0%} of the curvature in {_taking_part(correction, known, direction)} is "
-                    "that of the noise, and the loss itself is level there, as where a category has one label alone"
+                    f"{of_what} is the surrogate's own in few records far from the rest, where the loss itself is "
+                    "level; bound or leave out columns with few large values"
                 ]
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]

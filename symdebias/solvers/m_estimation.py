@@ -370,9 +370,19 @@ def _require_large_enough(records: Records, metric: FloatArray) -> None:
 
 def _require_decided(correction: Correction, metric: FloatArray) -> None:
     """Raise DivergenceError where columns determine one another, so that many parameters give the same scores."""
-    places = undecided(metric) if correction.loss.scores else []
+    if not correction.loss.scores:
+        return
+    names = correction.design.parameters
+    if not correction.is_exact and (empty := np.flatnonzero(np.diag(metric) == 0)).size:
+        # An exact correction leaves their parameters where they are; a surrogate has no design for them.
+        without = ", ".join(names[place % len(names)] for place in empty[:_NAMED])
+        more = f" and {len(empty) - _NAMED} more" if len(empty) > _NAMED else ""
+        raise DivergenceError(
+            f"these records do not decide theta: {without}{more} is 0 in each of them, so that no parameter of it is "
+            "the best. Leave it out, or raise l2."
+        )
+    places = undecided(metric)
     if places:
-        names = correction.design.parameters
         # The rows of all scores have the same columns.
         taking_part = [names[place] for place in sorted({place % len(names) for place in places})]
         more = f" and {len(taking_part) - _NAMED} more" if len(taking_part) > _NAMED else ""

@@ -154,13 +154,7 @@ def _climb(
         theta = root.theta
         size = known.size(theta)
         if size > _WIDEST * unit:
-            frame = frame_of(part)
-            units = "" if frame.place is None else " Look at the units of the offset, too."
-            raise DivergenceError(
-                f"the pilot estimate runs away (||theta|| = {np.linalg.norm(frame.reported(theta)):.4g}): nothing in "
-                f"{len(part):,} records holds theta back. Use more records, raise l2, or release with less "
-                f"noise.{units}"
-            )
+            raise _ran_away(part, theta, start)
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
@@ -170,3 +164,15 @@ def _climb(
     if not (root.on_boundary or penalty.any()):
         curvature, _ = least_curvature(records, theta, penalty, known.metric, found.hessian)
     return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(records.correction, curvature, share))
+
+
+def _ran_away(part: Records, theta: FloatArray, start: FloatArray | None) -> DivergenceError:
+    """Return the error of a ladder that has come to scores beyond all bounds."""
+    frame = frame_of(part)
+    hints = "" if frame.place is None else " Look at the units of the offset, too."
+    if start is not None:
+        hints += " It began at start=: leave that out, or begin nearer to 0, where the noise of scores is small."
+    return DivergenceError(
+        f"the pilot estimate runs away (||theta|| = {np.linalg.norm(frame.reported(theta)):.4g}): nothing in "
+        f"{len(part):,} records holds theta back. Use more records, raise l2, or release with less noise.{hints}"
+    )

@@ -582,8 +582,10 @@ def _examined(
             errors[place] = health.refusal(descent.result, f"{remedy_of(one.setting.radius)} {advice}".strip())
             continue
         notes = {VarianceWarning: inflation_said(health.inflation), ConvergenceWarning: None}
+        unarrived: str | None = None
         if not descent.on_ball:
-            notes[ConvergenceWarning] = examination.standstill(frame.lifted(descent.start), theta, one.penalty)
+            unarrived, is_far = examination.unarrived(frame.lifted(descent.start), theta, one.penalty)
+            notes[ConvergenceWarning] = unarrived if is_far else None
         for kind, note in notes.items():
             if note is not None:
                 said[kind][place] = note
@@ -601,6 +603,7 @@ def _examined(
                 else None,
                 **marked,
             },
+            **({} if unarrived is None else {"notes": (unarrived,)}),
         )
     if not fits:
         raise errors[min(errors)]

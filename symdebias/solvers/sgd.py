@@ -396,10 +396,16 @@ def _trained(
             designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
         theta = frame.lifted(descent.result)
         warn_of_inflation(health.inflation, stacklevel=4)
+        said: str | None = None
         if not (descent.on_ball or is_stream):
-            standstill = examination.standstill(frame.lifted(descent.start), theta, penalty)
-            if standstill is not None:
-                warnings.warn(standstill, ConvergenceWarning, stacklevel=3)
+            begun_at = frame.lifted(descent.start)
+            if covariance is None:
+                said, is_far = examination.unarrived(begun_at, theta, penalty)
+            else:
+                # Intervals are refused where theta is away, or reach over the distance, and say so.
+                said, is_far = examination.standstill(begun_at, theta, penalty), True
+            if said is not None and is_far:
+                warnings.warn(said, ConvergenceWarning, stacklevel=3)
         inference = None
         if covariance is not None:
             on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
@@ -414,7 +420,8 @@ def _trained(
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.present_scales) if scored else None
         notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
-        return fit_of(descent, resolved, notes, inference=inference), reached
+        more: dict[str, Any] = {} if said is None else {"notes": (said,)}
+        return fit_of(descent, resolved, notes, inference=inference, **more), reached
 
 
 @dataclass(frozen=True)

@@ -329,6 +329,7 @@ def by_blocks(model, X, y, *, blocks=4, **first):
     return model
 
 
+@pytest.mark.filterwarnings("ignore:training has not arrived")
 @pytest.mark.parametrize("average", [False, True])
 def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
     noised = SIGNED.privatize(X[:4000], SIGNS[:4000], random_state=1)
@@ -419,6 +420,7 @@ def test_epochs_of_a_stream_are_said_to_be_one():
         warnings.simplefilter("error")
         one.partial_fit(X[:500], SCORES[:500])
         # Records that come after others take one pass, however many those had.
+        warnings.filterwarnings("ignore", "training has not arrived")
         clone(seven).fit(X[:500], SCORES[:500]).partial_fit(X[500:900], SCORES[500:900])
     np.testing.assert_array_equal(seven.coef_, one.coef_)
 

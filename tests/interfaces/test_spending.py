@@ -60,6 +60,7 @@ def test_the_table_states_gains_and_limits(spendings):
     assert f"{spendings[2].limit:.1e}" in lines[3]
 
 
+@pytest.mark.filterwarnings("ignore:training has not arrived")
 def test_the_picture_shows_draws_means_and_limits(problem, spendings):
     figure = plotting.excess_risk(demo.run(problem, record=5), spendings)
     left, right = figure.axes

@@ -427,7 +427,7 @@ def test_a_run_that_is_refused_by_the_file_of_another_leaves_it(place):
     assert place.exists()
 
 
-def test_the_mean_gradient_without_weights_is_not_that_of_a_pass_with_them(place):
+def test_what_a_standstill_is_compared_with_may_come_from_a_pass_before(place):
     X, y = learnable()
     records, start = CORRECTED.records(X, y, sample_weight=np.where(y > 0, 1.0, 0.01)), np.zeros(2)
     said = []

@@ -120,6 +120,21 @@ def test_what_decides_a_variance_is_read_off_records_with_weight(monkeypatch):
     assert left.min() < 100
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_far_records_decide_by_their_number_whether_they_are_looked_at_or_not(first, monkeypatch):
+    """One in five is looked at: all of the far ones are among these, or none."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=2_500), np.zeros(2_500)])
+    X[first : first + 5 * 12 : 5, 1] = rng.uniform(1, 1.2, 12)
+    y = X @ [1.0, 0.5] + rng.normal(size=2_500)
+    found = []
+    for looked_at in (2_500, 500):
+        monkeypatch.setattr("symdebias.solvers.covariance._LOOKED_AT", looked_at)
+        found.append(sd.m_estimate(OPEN, X, y).inference.freedom(2))
+    assert 5 <= found[0][1] < 24
+    np.testing.assert_array_equal(found[1], found[0])
+
+
 def test_a_record_that_decides_alone_has_no_interval_and_many_have_normal_ones():
     X, y = skewed(1)
     many = sd.m_estimate(OPEN, X, y)

@@ -825,3 +825,16 @@ def test_columns_too_small_to_be_squared_are_refused(loss, size):
     release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.5)}, noiseless=("b",), fit_intercept=True)
     with pytest.raises(ValueError, match="numbers of b are too small"):
         sd.m_estimate(sd.debias(getattr(sd.losses, loss)(), release), X, y)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.logistic(), sd.losses.huber()])
+def test_a_column_of_zeros_is_named_where_a_surrogate_is_to_be_designed(loss):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=3_000), np.zeros(3_000)])
+    y = np.where(rng.random(3_000) < 1 / (1 + np.exp(-X[:, 0])), 1, -1)
+    release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.5)}, noiseless=("empty",), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=1)
+    corrected = sd.debias(loss, release)
+    with pytest.raises(DivergenceError, match="empty is 0 in each of them, so that no parameter of it is the best"):
+        sd.m_estimate(corrected, noised.X, noised.y)
+    assert sd.m_estimate(corrected, noised.X, noised.y, l2=0.01).theta[1] == pytest.approx(0.0, abs=1e-8)

@@ -198,3 +198,13 @@ def test_rough_hessians_are_those_of_a_part_of_the_records(monkeypatch):
     assert found.loss == exact.loss
     np.testing.assert_array_equal(found.gradient, exact.gradient)
     assert 0 < np.abs(found.hessian - exact.hessian).max() < 0.3 * np.abs(exact.hessian).max()
+
+
+def test_a_pilot_that_runs_away_from_a_start_names_the_start():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 2))
+    y = np.where(rng.random(3_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5])), 1, -1)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    noised = release.privatize(X, y, random_state=1)
+    with pytest.raises(sd.DivergenceError, match="It began at start=: leave that out, or begin nearer to 0"):
+        sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y, start=[50.0, 50.0])

@@ -1,6 +1,7 @@
 import importlib
 import math
 import os
+import re
 import signal
 
 import numpy as np
@@ -516,3 +517,47 @@ def test_one_record_has_no_sampling_error_to_compare_with():
     corrected = sd.debias(sd.losses.least_squares(), sd.Release())
     with pytest.warns(sd.ConvergenceWarning, match="inf times its own sampling error"):
         sd.sgd(corrected, [[1.0, 2.0]], [1.0])
+
+
+def shifted(n=2_000, shift=0.0):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    y = X @ [1.0, -0.5] + shift + 0.5 * rng.normal(size=n)
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.5), fit_intercept=True).privatize(X, y, random_state=rng)
+    return sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y
+
+
+@pytest.mark.parametrize(("shift", "epochs"), [(0.0, 1), (10.0, 3), (1e4, 3)])
+def test_descent_that_has_not_arrived_says_how_far_away_it_is(shift, epochs):
+    corrected, X, y = shifted(shift=shift)
+    with pytest.warns(sd.ConvergenceWarning, match="training has not arrived") as caught:
+        fit = sd.sgd(corrected, X, y, epochs=epochs, random_state=0)
+    assert fit.notes == (str(caught[0].message),)
+    assert "note: training has not arrived" in fit.summary()
+    root = sd.m_estimate(corrected, X, y)
+    apart = fit.theta - root.theta
+    # Standard errors are those at theta, where residuals may be larger than at the root.
+    away = float(re.search("about (.*?) standard errors", fit.notes[0])[1])
+    assert 0.3 < away / np.sqrt(apart @ np.linalg.solve(root.covariance, apart)) < 1.3
+
+
+def test_descent_that_is_a_little_away_has_a_note_alone():
+    corrected, X, y = shifted()
+    fit = sd.sgd(corrected, X, y, epochs=3, random_state=0)
+    assert "training has not arrived" in fit.notes[0]
+    assert not sd.sgd(corrected, X, y, epochs=10, random_state=0).notes
+    replicates = sd.sgd_replicates(corrected, X, y, [{}], epochs=3, random_state=0)
+    assert "training has not arrived" in replicates[0].notes[0]
+
+
+def test_weights_are_those_of_the_gradient_that_tells_of_arriving():
+    """Records that hardly count have a gradient of their own where descent arrives."""
+    rng = np.random.default_rng(0)
+    X, counts = rng.normal(size=(40_000, 2)), rng.random(40_000) < 0.2
+    y = np.where(counts, X @ [2.0, -1.0], X @ [-1.0, 0.5]) + 0.3 * rng.normal(size=40_000)
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.4)).privatize(X, y, random_state=rng)
+    corrected, weights = sd.debias(sd.losses.least_squares(), noised.release), np.where(counts, 1.0, 1e-3)
+    fit = sd.sgd(corrected, noised.X, noised.y, sample_weight=weights, epochs=20, random_state=0)
+    root = sd.m_estimate(corrected, noised.X, noised.y, sample_weight=weights)
+    assert np.all(np.abs(fit.theta - root.theta) < 0.3 * root.standard_errors)
+    assert not fit.notes

@@ -143,3 +143,28 @@ def test_the_share_of_the_loss_is_all_in_a_fit_that_stands():
     # Of twice the curvature it is half.
     half, *_ = excess.of_the_loss(2 * hessian)
     np.testing.assert_allclose(half, share / 2, rtol=1e-12)
+
+
+def skewed(seed, count):
+    """Return records of lognormal columns, of which a few are twenty times and more as far out as most."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(1.5 * rng.normal(size=(count, 2)) - 1.5**2 / 2)
+    y = np.where(rng.random(count) < 1 / (1 + np.exp(-X @ [0.5, -0.3] - 0.2)), 1, -1)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=rng)
+    return sd.debias(sd.losses.logistic(), release), noised.X, noised.y
+
+
+@pytest.mark.parametrize("seed", [1006, 1061, 1096])
+def test_curvature_that_a_surrogate_has_in_few_far_records_is_refused(seed):
+    """Estimates were five of their standard errors from the truth, which are a quarter of those of other draws."""
+    corrected, X, y = skewed(seed, 10_000)
+    with pytest.raises(sd.exceptions.DivergenceError, match="is the surrogate's own in few records far from the rest"):
+        sd.m_estimate(corrected, X, y)
+
+
+@pytest.mark.parametrize("seed", [1001, 1002, 1004])
+def test_records_that_are_far_out_are_fitted_where_the_curvature_is_the_loss_s(seed):
+    fit = sd.m_estimate(*skewed(seed, 10_000))
+    low, high = fit.confidence_interval(0.99).T
+    assert np.all((low < [0.5, -0.3, 0.2]) & ([0.5, -0.3, 0.2] < high))
