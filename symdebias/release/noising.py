@@ -45,7 +45,7 @@ def noised_records(
     """
     columns = release.columns
     assert columns is not None
-    charge = charge_of(release, ledger, source, keep_index=keep_index)
+    charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=keep_index)
     # One that takes all columns as they stand refuses NaN and infinity while it clips.
     whole = _takes_all(release)
     matrix = collected_matrix(release, X, check_finite=not whole)
