@@ -219,7 +219,7 @@ def _as_sent(release: "Release", released: FloatArray | Mapping[str, FloatArray]
                 )  # fmt: skip
     for name in release.noiseless:
         if name in own and name not in moved:
-            sent[name] = own[name]
+            sent[name] = _arrays.by_itself(own[name])
     return _arrays.table_like(X, columns, [sent[name] for name in columns], keep_index=keep_index)
 
 
