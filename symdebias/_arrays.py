@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import LabelSet, shown, spell
+from symdebias._tables import by_itself as by_itself
 from symdebias._tables import check_same_index as check_same_index
 from symdebias._tables import column_like as column_like
 from symdebias._tables import column_names as column_names

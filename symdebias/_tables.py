@@ -293,7 +293,7 @@ def with_dtype_of(template: Any, values: Any, *, is_whole: bool = False, categor
     What is no column of a known kind gives the values as they are. `is_whole` values are whole numbers by declaration:
     a column of integers then stays one, of 64 bits, as a narrower type may have been chosen for the largest true value.
     With `categories`, the declared text that they may be, a column of categories, or of text, stays one; which ones a
-    table names never depends on those that occur.
+    table names are those, and neither depends on those that occur nor on what else the given column could hold.
     """
     if not (is_whole or len(categories)):
         return values
@@ -314,12 +314,23 @@ def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequ
     narwhals, kind, dtype = _narwhals(), template.implementation, template.dtype
     if is_whole:
         return values.astype(np.int64) if dtype.is_integer() else values
-    if isinstance(dtype, narwhals.Enum) and not set(categories) <= set(dtype.categories):
-        return values
+    if isinstance(dtype, narwhals.Enum):
+        return _made_series(template.name, values, kind, narwhals.Enum(list(categories)))
     if isinstance(dtype, narwhals.Categorical):
         # By way of text, of which pyarrow before 16 makes no column of categories at once.
         return _made_series(template.name, values, kind).cast(dtype)
     return _made_series(template.name, values, kind, dtype)
+
+
+def by_itself(column: Any) -> Any:
+    """Return a column of `frame` with the values that it has, and nothing of what may come along with them.
+
+    Categories that do not occur are left out, and so are rows beyond a slice, whose memory a column of pyarrow keeps.
+    """
+    if _package(column) == "narwhals":
+        return _made_series(column.name, without_view(column), column.implementation)
+    is_categorical = type(getattr(column, "dtype", None)).__name__ == "CategoricalDtype"
+    return column.cat.remove_unused_categories() if is_categorical else column
 
 
 def check_same_index(X: Any, y: Any, **others: Any) -> None:

@@ -1,5 +1,6 @@
 """Tables of pandas, polars and pyarrow: what goes in comes back as what it was, with its types."""
 
+import pickle
 import sys
 
 import numpy as np
@@ -73,11 +74,32 @@ def test_categories_stay_categories_and_name_all_that_were_declared():
     places = pl.Series(COLUMNS["place"])
     found = [noised("polars", COLUMNS | {"place": places.cast(kind)}).X for kind in (pl.Categorical, pl.Enum(PLACES))]
     assert [table["place"].dtype for table in found] == [pl.Categorical, pl.Enum(PLACES)]
-    # An enumeration without a declared category cannot hold it.
-    few = noised("polars", COLUMNS | {"place": places.cast(pl.Enum(PLACES[:2]))}).X
-    assert few["place"].dtype == pl.String
+    # Not those of an enumeration either, which may have come from the data.
+    for others in (PLACES[:2], (*PLACES, "a place of somebody else"), PLACES[::-1]):
+        assert noised("polars", COLUMNS | {"place": places.cast(pl.Enum(others))}).X["place"].dtype == pl.Enum(PLACES)
     coded = noised("pyarrow", COLUMNS | {"place": pa.array(COLUMNS["place"]).dictionary_encode()}).X
     assert pa.types.is_dictionary(coded["place"].type)
+
+
+SOMEBODY_ELSE = 1987.8125
+BESIDE = {
+    "pandas categories": lambda years: pd.Categorical(years[:-1], categories=years),
+    "polars slice": lambda years: pl.Series(years)[:-1],
+    "pyarrow slice": lambda years: pa.array(years)[:-1],
+    "pyarrow dictionary": lambda years: pa.DictionaryArray.from_arrays(pa.array(range(12), pa.int8()), years),
+    "pyarrow slice of a dictionary": lambda years: pa.array(years).dictionary_encode()[:-1],
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_a_column_without_noise_brings_nothing_along(kind):
+    """Neither a category that does not occur nor a row beyond a slice: both are of people who are not released."""
+    years = np.append(COLUMNS["year"].astype(float), SOMEBODY_ELSE)
+    found = noised(kind.partition(" ")[0], COLUMNS | {"year": BESIDE[kind](years)})
+    assert np.asarray(_tables.frame(found.X)["year"]).tolist() == years[:-1].tolist()
+    assert np.float64(SOMEBODY_ELSE).tobytes() not in pickle.dumps(found.X)
+    if kind == "pandas categories":
+        assert found.X["year"].cat.categories.tolist() == years[:-1].tolist()
 
 
 @pytest.mark.parametrize("unit", ["D", "us", "ns"])

@@ -17,6 +17,9 @@ from symdebias.mechanisms.ranges import Ball, Pair, Range
 from symdebias.noise import AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_epsilon, analytic_gaussian_scale
 
+# Noise of this size has 2^46 steps of the grid per standard deviation.
+_LARGEST_RATIO = 1e10
+
 
 @dataclass(frozen=True)
 class Halves(Range):
@@ -124,6 +127,13 @@ class InputPerturbation(Mechanism):
             ("q_scale", SCALE), ("p_scale", SCALE), ("q_bound", RADIUS), ("p_bound", RADIUS), ("delta", DELTA),
         ):  # fmt: skip
             self._declare(**{name: domain.check(name, getattr(self, name))})
+        for half, scale, bound in (("q", self.q_scale, self.q_bound), ("p", self.p_scale, self.p_bound)):
+            # Of the grid, which is fine beside the bound, the noise must be whole numbers of steps in float64.
+            if scale > _LARGEST_RATIO * bound:
+                raise ValueError(
+                    f"{half}_scale={scale:g} is more than {_LARGEST_RATIO:g} times {half}_bound={bound:g}, and leaves "
+                    f"nothing of {half}. Give a smaller scale."
+                )
         # Five roundings of at most 2^-53 each.
         ratio = math.hypot(2 * self.q_bound / self.q_scale, 2 * self.p_bound / self.p_scale) * (1 + 2.0**-49)
         if not 1e-100 <= ratio <= 2e100:

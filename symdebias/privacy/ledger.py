@@ -124,6 +124,21 @@ class _State:
         together, stepwise = compose([one for about in costs for one in about]), compose(each)
         return min(together, stepwise, key=lambda found: found.epsilon)
 
+    def unprotected(self, columns: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Return what was released as it is, of some columns or of all."""
+        names = dict.fromkeys(name for entry in self.entries for name in entry.unprotected)
+        return tuple(name for name in names if columns is None or name in columns)
+
+    def require_noised(self, unprotected: Sequence[str]) -> None:
+        """Raise PrivacyError where what is to be released as it is has a total, which is beyond any."""
+        for columns, total in self.limits:
+            if open_ones := [name for name in unprotected if name in columns]:
+                raise PrivacyError(
+                    f"the columns {', '.join(columns)} have a total of {_budget(total)}, and this release sends "
+                    f"{', '.join(open_ones)} without noise, which no total allows. Nothing was released. Noise it, or "
+                    "leave it out."
+                )
+
     def require(self, also: Parts = ()) -> None:
         """Raise PrivacyError where what was released, and what is to be, goes beyond a total."""
         assert self.total is not None
@@ -301,8 +316,7 @@ class Ledger:
         """What all releases about this population cost a person who is in all of them; None where there is none."""
         state = self._now()
         found = state.spent()
-        unprotected = dict.fromkeys(name for entry in state.entries for name in entry.unprotected)
-        return None if found is None else replace(found, unprotected=tuple(unprotected))
+        return None if found is None else replace(found, unprotected=state.unprotected())
 
     @property
     def digest(self) -> str:
@@ -316,8 +330,19 @@ class Ledger:
         ----------
         *columns : str
             Names, as collected.
+
+        Returns
+        -------
+        Guarantee or None
+            Those of the columns that were released as they are stand in its ``unprotected``. None where nothing was
+            released of any.
         """
-        return self._now().spent(_names(columns))
+        state, names = self._now(), _names(columns)
+        found, unprotected = state.spent(names), state.unprotected(names)
+        if found is None and unprotected:
+            assert state.total is not None
+            found = Guarantee(0.0, 0.0, state.total.model, state.total.adjacency)
+        return None if found is None else replace(found, unprotected=unprotected)
 
     def charge(
         self,
@@ -355,7 +380,8 @@ class Ledger:
         Raises
         ------
         PrivacyError
-            It would go beyond a total, or the file was changed or damaged. Nothing was counted: release nothing.
+            It would go beyond a total, has a column without noise that has one, or the file was changed or damaged.
+            Nothing was counted: release nothing.
         OSError
             The line could not be written. Nothing was counted: release nothing.
         TypeError, ValueError
@@ -364,11 +390,12 @@ class Ledger:
         parts: Parts = (((), spent),) if isinstance(spent, Guarantee) else _groups(spent, "spent")
         if not parts:
             raise ValueError("spent has no entry. Pass a Guarantee, or one for each group of columns.")
-        open_parts = dict.fromkeys(name for _, one in parts for name in one.unprotected)
+        own = (name for _, one in parts for name in one.unprotected)
+        open_columns = tuple(dict.fromkeys((*own, *_names(unprotected))))
         entries = {
             "population": self._population,
             "parts": parts,
-            "unprotected": (*open_parts, *(name for name in _names(unprotected) if name not in open_parts)),
+            "unprotected": open_columns,
             "records": None if records is None else COUNT.check("records", records),
             "card": card,
             "hardened": hardened,
@@ -387,6 +414,7 @@ class Ledger:
                         f"the total of {self._population!r} is {' '.join(kind)}, and this release is {one.model} "
                         f"{one.adjacency}, which do not add up. Keep a ledger for each kind."
                     )
+            state.require_noised(open_columns)
             state.require(parts)
             line = add("release", entries)
             self._seen = line.digest
@@ -427,8 +455,7 @@ class Ledger:
             whose = "all columns" if columns is None else ", ".join(columns)
             found = state.spent(columns)
             lines.append(f"  {whose}: {_budget(found) if found else 'nothing'} spent of {_budget(total)}")
-        unprotected = dict.fromkeys(name for entry in state.entries for name in entry.unprotected)
-        if unprotected:
+        if unprotected := state.unprotected():
             lines.append(f"  released as they are: {', '.join(unprotected)}")
         for entry in state.entries:
             parts = "; ".join(f"{', '.join(names) or 'all columns'}: {_budget(one)}" for names, one in entry.parts)
@@ -490,6 +517,11 @@ class Ledger:
                     f"{declared.model} {declared.adjacency}, which do not add up. Give both of one kind."
                 )
             _require_smaller(limit, groups.get(names), f"the columns {', '.join(names)}")
+            if names not in groups and (open_ones := known.unprotected(names)):
+                raise PrivacyError(
+                    f"{', '.join(open_ones)} was released without noise, so that no total holds for the columns "
+                    f"{', '.join(names)}. Leave it out of them."
+                )
             groups[names] = _bare(limit)
         ordered = tuple(sorted(groups.items(), key=lambda group: group[0]))
         return replace(known, total=declared, limits=ordered, composition=composition or known.composition)

@@ -12,8 +12,23 @@ if TYPE_CHECKING:
     from symdebias.release.release import Release
 
 
-def charge_of(release: "Release", ledger: Any, source: sampling.Source, *, keep_index: bool) -> Callable[[int], object]:
+def charge_of(
+    release: "Release", ledger: Any, source: sampling.Source, *, has_target: bool, keep_index: bool
+) -> Callable[[int], object]:
     """Return what counts a release of so many records, its columns named, in a ledger, or does nothing without one.
+
+    Parameters
+    ----------
+    release : Release
+        With names for its columns.
+    ledger : Ledger or None
+        The ledger.
+    source : sampling.Source
+        Where the random numbers come from.
+    has_target : bool
+        Whether there are targets: without a mechanism they are released as they are.
+    keep_index : bool
+        Whether row labels are released.
 
     Raises
     ------
@@ -41,7 +56,10 @@ def charge_of(release: "Release", ledger: Any, source: sampling.Source, *, keep_
             "guarantee to count. Declare mechanisms with a guarantee, or leave the ledger out."
         )
     parts = parts_of(release)
-    unprotected = (*total.unprotected, *(("row labels",) if keep_index else ()))
+    # As they are collected: totals of columns know nothing of indicators.
+    open_columns = release.categories.collected(release.noiseless)
+    open_target = ("target",) if has_target and release.target is None and release.coupling is None else ()
+    unprotected = (*open_columns, *open_target, *(("row labels",) if keep_index else ()))
     card = hashlib.sha256(release.to_json().encode()).hexdigest()
 
     def charge(records: int) -> object:

@@ -45,7 +45,7 @@ def noised_records(
     """
     columns = release.columns
     assert columns is not None
-    charge = charge_of(release, ledger, source, keep_index=keep_index)
+    charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=keep_index)
     # One that takes all columns as they stand refuses NaN and infinity while it clips.
     whole = _takes_all(release)
     matrix = collected_matrix(release, X, check_finite=not whole)
@@ -219,7 +219,7 @@ def _as_sent(release: "Release", released: FloatArray | Mapping[str, FloatArray]
                 )  # fmt: skip
     for name in release.noiseless:
         if name in own and name not in moved:
-            sent[name] = own[name]
+            sent[name] = _arrays.by_itself(own[name])
     return _arrays.table_like(X, columns, [sent[name] for name in columns], keep_index=keep_index)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symdebias as sd
-from symdebias.mechanisms import KINDS
+from symdebias.mechanisms import KINDS, rounded
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
 
 MECHANISM = sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=3.0, delta=1e-5)
@@ -122,10 +123,21 @@ def test_a_release_of_it_goes_onto_a_card_and_back():
 
 
 def test_scales_and_bounds_too_far_apart_are_refused():
-    small = {"q_bound": 1e-100, "q_scale": 1e120, "p_bound": 1e-100, "p_scale": 1e120}
-    for change in ({"q_bound": 1e100, "q_scale": 1e-100}, small):
-        with pytest.raises(ValueError, match="differ by a factor"):
-            dataclasses.replace(MECHANISM, **change)
+    with pytest.raises(ValueError, match="differ by a factor"):
+        dataclasses.replace(MECHANISM, q_bound=1e100, q_scale=1e-100)
+    with pytest.raises(ValueError, match=r"p_scale=4e\+10 is more than 1e\+10 times p_bound=3"):
+        dataclasses.replace(MECHANISM, p_scale=4e10)
+
+
+def test_the_largest_noise_does_not_tell_odd_places_from_even_ones():
+    """Beyond 2^53 steps a sum with noise is rounded to even places, and the last bit of the value is read off."""
+    mechanism = sd.InputPerturbation(1, q_scale=1e10, p_scale=3e10, q_bound=1.0, p_bound=3.0, delta=1e-5)
+    for column, (scale, bound) in enumerate(((1e10, 1.0), (3e10, 3.0))):
+        step = rounded.step_for(scale, Fraction(2 * bound))
+        odd, even = (mechanism.privatize(np.full((20_000, 2), place * step))[:, column] / step for place in (3, 4))
+        assert max(np.abs(odd).max(), np.abs(even).max()) < 2**52
+        for released in (odd, even):
+            assert np.bincount((released % 4).astype(int), minlength=4) == pytest.approx(np.full(4, 5000), abs=430)
 
 
 def test_a_budget_of_nothing_has_a_card():

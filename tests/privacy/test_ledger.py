@@ -145,6 +145,35 @@ def test_populations_of_one_file_do_not_add_up(path):
     assert [len(book.entries) for book in (first, second)] == [1, 1]
 
 
+def test_a_column_with_a_total_is_not_released_without_noise(path):
+    """No total allows that, whatever it is: what is sent as it is costs more than any budget."""
+    book = sd.Ledger(
+        path, "people", total=sd.Guarantee(9.0, 0.0), columns={("age", "hours"): sd.Guarantee(8.0, 0.0), "pay": PURE}
+    )
+    book.charge({"hours": PURE}, unprotected=("year",))
+    before = path.read_bytes()
+    for spent, more in (({"pay": PURE}, ("year", "hours")), (sd.Guarantee(0.1, 0.0, unprotected=("age",)), ())):
+        with pytest.raises(
+            sd.PrivacyError, match=r"age, hours have a total of epsilon 8, .* sends (hours|age) without"
+        ):
+            book.charge(spent, unprotected=more)
+    assert path.read_bytes() == before
+    with pytest.raises(sd.PrivacyError, match="year was released without noise"):
+        sd.Ledger(path, "people", columns={("year", "rent"): PURE})
+    assert path.read_bytes() == before
+    # Where a file has such a line, what comes later is counted as before.
+    assert sd.Ledger(path, "people", columns={"pay": sd.Guarantee(0.25, 0.0)}).charge({"pay": sd.Guarantee(0.1, 0.0)})
+
+
+def test_what_is_spent_on_a_column_says_where_it_was_sent_as_it_is(book):
+    assert book.spent_on("year") is None
+    book.charge({"hours": PURE}, unprotected=("year",))
+    book.charge({"age": PURE}, unprotected=("hours",))
+    assert book.spent_on("age") == PURE
+    assert book.spent_on("hours", "age") == sd.Guarantee(1.0, 0.0, unprotected=("hours",))
+    assert book.spent_on("year") == sd.Guarantee(0.0, 0.0, unprotected=("year",))
+
+
 def test_what_is_unprotected_is_remembered(book):
     book.charge(sd.Guarantee(0.5, 0.0, unprotected=("year",)), unprotected=("year", "row labels"), note="by hand")
     assert book.spent.unprotected == book.entries[0].guarantee.unprotected == ("year", "row labels")

@@ -102,6 +102,33 @@ def test_a_total_holds_for_a_feature_called_target(tmp_path, draws):
     assert draws == []
 
 
+PLACE = sd.Release(
+    {"age": sd.LaplaceMechanism(1.0, bounds=(-1, 1))}, categories={"place": ("n", "e", "s")}, noiseless=("place",)
+)
+
+
+@pytest.mark.parametrize(
+    ("release", "X", "column"),
+    [(APART, records(APART)[0], "year"), (PLACE, np.abs(np.sign(X)), "place"), (ONE_HOT, None, "target")],
+)
+def test_a_column_with_a_total_is_not_sent_as_it_is(tmp_path, draws, release, X, column):
+    X = records(ONE_HOT)[0] if X is None else X[:, : len(release.categories.collected(release.columns))]
+    wide = sd.Guarantee(100.0, 1e-3)
+    book = sd.Ledger(tmp_path / "spent.jsonl", "people", total=wide, columns={column: sd.Guarantee(99.0, 1e-3)})
+    with pytest.raises(sd.PrivacyError, match=f"this release sends {column} without noise"):
+        release.privatize(X, Y, ledger=book)
+    assert draws == []
+    assert book.entries == ()
+
+
+def test_a_target_that_is_not_there_is_not_released(tmp_path):
+    total = sd.Guarantee(100.0, 1e-3)
+    book = sd.Ledger(tmp_path / "spent.jsonl", "people", total=total, columns={"target": sd.Guarantee(1.0, 0.0)})
+    ONE_HOT.privatize(records(ONE_HOT)[0], ledger=book)
+    assert book.spent.unprotected == ("year",)
+    assert book.spent_on("target") is None
+
+
 def test_row_labels_that_are_kept_are_unprotected(book):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=["age", "hours", "year"], index=range(100, 130))

@@ -137,7 +137,7 @@ def privatize(
         if not hasattr(X, "_meta_nonempty"):
             raise ValueError("the release does not name its columns yet. Use release.bind(names).")
         release = bound_to(release, X._meta_nonempty)
-    charge = charge_of(release, ledger, source, keep_index=False)
+    charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=False)
     _files.require_free(folder)
     said = partitions.each(functools.partial(_looked_at, release=release))
     full = [place for place, one in enumerate(said) if one is not None]

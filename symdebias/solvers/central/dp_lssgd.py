@@ -38,6 +38,8 @@ _PROBABILITY = Interval(
 )
 # So many numbers of noise, and so many rows, are drawn at a time: some megabytes, which stay in a cache.
 _DRAWS = 2**18
+# Noise is never as many standard deviations long, but with a probability below 2^-60; half of them are enough.
+_LONGEST = 20.0
 # Steps whose norm is beyond this are not finite for long.
 _RUNAWAY = 1e100
 
@@ -167,7 +169,8 @@ def dp_lssgd(
     constant): sqrt(2) for softmax, 1 for the log loss, at a bound of 1.
 
     Each clipped gradient is rounded to multiples of a step g, a power of two and at most 2^-20 C/sqrt(Q) for Q
-    parameters, before it is added: it is then at most C' = C + g sqrt(Q)/2 long, 2^-21 more than C. Sums of these and
+    parameters, before it is added: it is then at most C' = C + g sqrt(Q)/2 long, 2^-21 more than C. (Beside noise of
+    2^26 C/sqrt(Q) and more the step is as much longer as keeps noise below 2^52 steps.) Sums of these and
     of noise that is rounded to the same grid exactly are exact whole numbers of steps: what is released is the sum with
     noise of real numbers, rounded.
 
@@ -299,15 +302,6 @@ class _Noise:
         length: int,
     ) -> "_Noise":
         """Return the least noise that an accountant finds for a budget."""
-        step = step_for(clip, length, clip)
-        # Clipping in float64 leaves a norm that may be above C by a rounding for each term of it.
-        reach = (clip * (1 + 2.0**-40) + step * math.sqrt(length) / 2) * (1 + 2.0**-50)
-        if not records * (clip / step + 1) < 2.0**52:
-            raise ValueError(
-                f"sums of gradients of so many records in {length} parameters would go beyond the whole numbers of "
-                "float64. The number of records times the root of that of parameters must be below 2^31. Train on "
-                "fewer records."
-            )
         if sampling_probability is None:
             probability = batch_size / records
             if adjacency == "add-remove":
@@ -349,6 +343,15 @@ class _Noise:
                 f"draw by Poisson sampling with probability {probability:.6g}, accountant {accountant} of dp-accounting"
             )
         guarantee = replace(spent, basis=basis)
+        step = step_for(clip, length, _LONGEST * multiplier * clip)
+        # Clipping in float64 leaves a norm that may be above C by a rounding for each term of it.
+        reach = (clip * (1 + 2.0**-40) + step * math.sqrt(length) / 2) * (1 + 2.0**-50)
+        if not records * (clip / step + 1) < 2.0**52:
+            raise ValueError(
+                f"sums of gradients of so many records in {length} parameters would go beyond the whole numbers of "
+                "float64. The number of records times the root of that of parameters must be below 2^31. Train on "
+                "fewer records."
+            )
         return cls(multiplier, clip, step, reach, probability, batch_size, fixed, steps, guarantee)
 
     @property

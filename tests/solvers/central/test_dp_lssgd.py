@@ -304,6 +304,19 @@ def test_no_rounded_gradient_is_longer_than_the_noise_is_calibrated_to(kind, len
     assert widest > 1
 
 
+@pytest.mark.parametrize("length", [1, 100, 10**6])
+def test_the_largest_noise_is_whole_numbers_of_float64(length):
+    """Where sums with noise are rounded, a released one tells the last bit of the sum: 2^52.85 steps were one sigma."""
+    pytest.importorskip("dp_accounting")
+    noise = module._Noise.calibrated(1e-4, 1e-8, "replace-one", "pld", 1000, 1000, 1000, None, 1.0, length)
+    assert noise.multiplier > 1e6
+    # 9.42 is the longest that 63 bits come to.
+    assert 9.5 * noise.scale / noise.step + 1000 * (1 / noise.step + 1) < 2**53
+    assert math.frexp(noise.step)[0] == 0.5
+    assert noise.reach >= 1 + noise.step * math.sqrt(length) / 2
+    assert noise.reach < 1 + 2**-17
+
+
 def test_sums_beyond_the_whole_numbers_of_float64_are_refused():
     with pytest.raises(ValueError, match=r"root of that of parameters must be below 2\^31"):
         module._Noise.calibrated(1.0, 1e-5, "replace-one", "rdp", 2**31, 2**30, 1, None, 1.0, 4)
