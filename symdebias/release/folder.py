@@ -20,6 +20,7 @@ import numpy as np
 
 from symdebias import _columns, _files, _optional
 from symdebias._domains import check_name, shown
+from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of, labels_of_target
 from symdebias.release.matrices import released_matrix
 
@@ -37,6 +38,7 @@ def save(
     """Write released records and their card to a new folder; see `symdebias.release.Noised.save`."""
     if format not in RECORDS:
         raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
+    require_readable(noised.release.groups, noised.release.target)
     _files.require_free(path)
     columns, target = named_columns(noised, target_name)
     records = io.BytesIO()

@@ -33,7 +33,7 @@ from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import KINDS, Mechanism
 from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.release import Release
-from symdebias.release.card import refuse_constant, without_repeats
+from symdebias.release.card import refuse_constant, require_readable, without_repeats
 from symdebias.solvers.step_sizes import StepSize
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.transforms.surrogate import Design
@@ -77,6 +77,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         coder = Coder(type(fit), arrays)
+        require_readable(fit.corrected.release.groups, fit.corrected.release.target)
         document = {
             "format": FORMAT,
             "loss": _loss_document(fit.corrected.declared),
