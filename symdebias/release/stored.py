@@ -102,6 +102,7 @@ def save_blocks(
     first = next(remaining, None)
     if first is None:
         raise ValueError("blocks yielded nothing. Yield at least one block of records.")
+    folder.require_coded(first.release, labels)
     require_readable(first.release.groups, first.release.target)
     count, digest, target = 0, "", None
 

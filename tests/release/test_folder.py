@@ -125,6 +125,9 @@ def test_labels_and_names_travel_with_the_records(tmp_path):
     for labels in (("low",), ("low", "low"), ("low", None)):
         with pytest.raises(ValueError, match="are no pair"):
             noised.save(tmp_path / "other", labels=labels)
+    own = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))}, sd.RandomizedResponse(1.0, ("no", "yes")))
+    with pytest.raises(ValueError, match=r"the target has the values no, yes\. Leave it out"):
+        own.privatize([[30.0]] * 3, ["no", "yes", "no"]).save(tmp_path / "other", labels=("low", "high"))
     with pytest.raises(ValueError, match="target_name='age' is a column"):
         noised.save(tmp_path / "other", target_name="age")
     with pytest.raises(ValueError, match=r"format='xls' is not known. Choose one of csv, parquet"):
