@@ -124,10 +124,12 @@ COMMANDS = [
     # Budgets.
     ("a spent budget", PRIVATIZE + " --ledger {}/spent.jsonl --population panel", 1, "epsilon"),
     ("a ledger of nobody", PRIVATIZE + " --ledger {}/spent.jsonl", 1, "Give its name by --population"),
+    ("a population misspelled", PRIVATIZE + " --ledger {}/spent.jsonl --population pannel", 1,
+     "no total for --population 'pannel', but for 'panel'. Correct the name, or declare a total by --total EPSILON"),
     ("a population without a ledger", PRIVATIZE + " --population panel", 1, "belong to --ledger. Give the file"),
     ("a seed in a ledger", PRIVATIZE + " --ledger {}/spent.jsonl --population panel --seed 1", 1, "asks for a seed.*Leave"),
     # Fits.
-    ("another target", "fit {}/released-schema --loss logistic --target age", 1, "is called income. Leave it out"),
+    ("another target", "fit {}/released-schema --loss logistic --target age", 1, r"is called income. Leave it out\. It is one of the features\. In Python, .*with_target\('age'\)"),
     ("a loss that the release cannot answer", "fit {}/released-margin --loss poisson", 1, "no margin loss.*Use one of these"),
     ("several classes of two", "derive softmax", 1, "several scores, and one expression is shown. Use"),
     ("a level in percent", "fit {}/released-schema --loss logistic --level 95", 1, "--level=95.0 is too large. It must be"),
