@@ -85,7 +85,8 @@ def features_array(
                 "the columns of X are not those of the release"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {shown_names(extra)}" if extra else "")
-                + ". Select and name the columns as declared."
+                + ". Select and name the columns as declared"
+                + ("." if missing else ": pass X[list(release.columns)].")
             )
         names, table = found if columns is None else columns, frame(X)
         parts = [
@@ -97,6 +98,11 @@ def features_array(
         if not parts:
             raise ValueError("X has no columns. Pass at least one.")
         matrix = np.ascontiguousarray(np.stack(parts, axis=1))
+    elif hasattr(X, "to_frame"):
+        raise ValueError(
+            f"X must have two dimensions, records and columns; got a {type(X).__name__}. Pass table[[name]] for one "
+            "column, or table.iloc[[row]] for one record."
+        )
     else:
         matrix = _numbers(X, "X")
     if matrix.ndim != 2:

@@ -346,6 +346,11 @@ def check_same_index(X: Any, y: Any, **others: Any) -> None:
     ]
     for name, index in labelled[1:]:
         if not labelled[0][1].equals(index):
+            if len(labelled[0][1]) != len(index):
+                raise ValueError(
+                    f"{labelled[0][0]} has {len(labelled[0][1]):,} rows and {name} {len(index):,}. Pass both of the "
+                    "same records, in the same order."
+                )
             raise ValueError(
                 f"{labelled[0][0]} and {name} have different row labels. Records are matched by position: align them "
                 f"first, or pass {name}.to_numpy()."

@@ -25,6 +25,11 @@ _WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units w
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
 
+# Of a characteristic function whose inverse corrections make no use of; at its zeros, where it has some, there is none.
+NO_WAVES = (
+    "is neither one over a polynomial nor one over a finite sum of waves, and under other noise waves are not undone"
+)
+
 # Inputs and outputs of a channel whose matrix is written down: with a thousand of each it takes a second to invert.
 MOST_VALUES = 1_000
 # Directions of a channel's matrix with a smaller share of the largest singular value are rounding.

@@ -370,6 +370,8 @@ def test_pandas_row_labels_must_agree(pandas):
     check_same_index(np.zeros((2, 1)), pandas.Series([1.0, 2.0]))
     with pytest.raises(ValueError, match="different row labels"):
         check_same_index(X, pandas.Series([1.0, 2.0], index=[3, 5]))
+    with pytest.raises(ValueError, match=r"X has 2 rows and y 3\. Pass both of the same records"):
+        check_same_index(X, pandas.Series([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="y and sample_weight have different row labels"):
         check_same_index(
             np.zeros((2, 1)), pandas.Series([1.0, 2.0]), sample_weight=pandas.Series([1.0, 2.0], index=[1, 0])

@@ -138,7 +138,9 @@ def test_damaged_and_foreign_folders_are_refused(stored, tmp_path):
         with pytest.raises(sd.FormatError):
             sd.load(copy, in_memory=False)
     sd.Release({"a": sd.LaplaceMechanism(1.0, bounds=(0, 1))}).privatize([[0.5]] * 3).save(tmp_path / "csv")
-    with pytest.raises(sd.FormatError, match="only Parquet is read by blocks"):
+    with pytest.raises(
+        sd.FormatError, match=r"csv has its records in CSV, and only Parquet is read by blocks\. Leave out"
+    ):
         sd.load(tmp_path / "csv", in_memory=False)
 
 

@@ -241,7 +241,12 @@ BAD_DEBIAS = [
     (
         {"loss": sd.losses.least_squares(), "release": sd.Release(target=sd.RandomizedResponse(1.0, ("a", "b", "c")))},
         ValueError,
-        "categories a, b, c, but the loss has a continuous target",
+        r"categories a, b, c, but the loss has a continuous target. Take a loss of labels, such as .*softmax\(3\);",
+    ),
+    (
+        {"loss": sd.losses.poisson(), "release": sd.Release(target=sd.RandomizedResponse(1.0, ("no", "yes")))},
+        ValueError,
+        r"such as symdebias.losses.logistic\(\).recoded\(\(0, 1\)\); or give",
     ),
     ({"loss": sd.Loss((U - Y) ** 2, score=U, target=Y, target_values=(0, 1))}, ValueError, "declare the same values"),
     (

@@ -100,10 +100,12 @@ def on_labels(loss: Loss, release: Release, *, as_released: bool = False) -> Los
         return loss
     labels = mechanism.range
     if labels.is_text:
+        count = len(labels.values)
+        fitting = "symdebias.losses.logistic().recoded((0, 1))" if count == 2 else f"symdebias.losses.softmax({count})"
         raise ValueError(
             f"the release noises a target with the categories {', '.join(labels.values)}, but the loss has a "
-            "continuous target. Give the mechanism numbers as categories, or declare target_values on the loss: the "
-            f"codes 0 to {len(labels.values) - 1}."
+            f"continuous target. Take a loss of labels, such as {fitting}; or give the mechanism numbers as "
+            f"categories, or declare target_values on the loss: the codes 0 to {count - 1}."
         )
     if as_released and not mechanism.sent.is_text:
         return loss

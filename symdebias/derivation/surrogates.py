@@ -30,7 +30,7 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.derivation.universal import Factor, column_factors, group_factor, normal_factor
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
+from symdebias.noise import NO_WAVES, AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surrogate, waves
 from symdebias.transforms.exponential import Mode
@@ -530,8 +530,7 @@ def _target_factor(terms: ExponentialSum, noise: AdditiveNoise) -> Factor:
     """Return the factor of the target's noise in a residual, which is not normal."""
     if noise.inverse_polynomial is None and noise.inverse_differences is None:
         raise NoExactCorrectionError(
-            f"the characteristic function {noise.characteristic_function} of the target's noise has zeros, at which no "
-            "wave can be undone."
+            f"the characteristic function {noise.characteristic_function} of the target's noise {NO_WAVES}."
         )
     taylor = noise.inverse_taylor(terms.modes[0].order)
 

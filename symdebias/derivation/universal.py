@@ -20,7 +20,7 @@ from symdebias.codegen.score.tables import ChannelTable
 from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, even_coefficients
 from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.noise import AdditiveNoise
+from symdebias.noise import NO_WAVES, AdditiveNoise
 from symdebias.release.design import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum, spherical_factor
 from symdebias.zonal import ZonalNoise
@@ -173,8 +173,7 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
         assert part.own_noise is not None
         if part.own_noise.inverse_polynomial is None and part.own_noise.inverse_differences is None:
             raise NoExactCorrectionError(
-                f"the characteristic function {part.own_noise.characteristic_function} has zeros, at which no wave can "
-                "be undone."
+                f"the characteristic function {part.own_noise.characteristic_function} {NO_WAVES}."
             )
         form, numbers = _form(part.own_noise, 0)
         by_form.setdefault((form, len(numbers)), []).append((part, numbers))

@@ -18,7 +18,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.numeric import numeric
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.noise import FREQUENCY, AdditiveNoise, SphericalNoise
+from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, SphericalNoise
 from symdebias.transforms.surrogate import Surrogate
 from symdebias.zonal import ZonalNoise
 
@@ -312,8 +312,8 @@ class ReleasedScores:
             if noise.inverse_polynomial is None and noise.inverse_differences is None:
                 raise NoExactCorrectionError(
                     f"{what} needs waves of the score, and the characteristic function {noise.characteristic_function} "
-                    "of a column's noise has zeros, at which no wave can be undone. Release the column with a "
-                    "GaussianMechanism, a LaplaceMechanism or a DiscreteLaplaceMechanism."
+                    f"of a column's noise {NO_WAVES}. Release the column with a GaussianMechanism, a LaplaceMechanism "
+                    "or a DiscreteLaplaceMechanism."
                 )
 
 

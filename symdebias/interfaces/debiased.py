@@ -111,6 +111,11 @@ class Debiased(_base.BaseEstimator):
             )
         return bound_to(self.release, X) if _arrays.is_table(X) else self.release
 
+    def _require_target(self, y: Any, release: Release) -> None:
+        """Raise ValueError where there is no target, and the release has none in its vectors."""
+        if y is None and release.coupling is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None. Pass noised.y.")
+
     def _validated(self, *data: Any, **options: Any) -> Any:
         """Return records without a release, checked by scikit-learn's own rules."""
         options |= {"dtype": np.float64, "order": "C"}
@@ -183,10 +188,16 @@ class Debiased(_base.BaseEstimator):
     def _checked_options(self) -> dict[str, Any]:
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+        given = {} if self.solver_options is None else self.solver_options
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"solver_options must be a mapping or None; got {type(given).__name__}. Pass what the solver takes by "
+                'name, such as {"radius": 10.0}.'
+            )
         l2 = self.l2
         if l2 is None:
             l2 = _L2_OF_TRUE_RECORDS if self.release is None else 0.0
-        options = {"l2": l2, "radius": self.radius, **(self.solver_options or {})}
+        options = {"l2": l2, "radius": self.radius, **given}
         known = [
             name for name, one in inspect.signature(_SOLVERS[self.solver]).parameters.items() if one.kind is _NAMED
         ]

@@ -10,6 +10,8 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray, check_same_index, weights_array
+from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
 from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.interfaces.debiased import Debiased, OfStreams
 from symdebias.losses import Loss
@@ -21,6 +23,33 @@ __all__ = ["DebiasedClassifier", "DebiasedRegressor"]
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
 _multiclass: Any = _optional.require("sklearn.utils.multiclass", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
+
+
+# Scores at which the label of least loss is compared with the one that is nearest to the predicted number.
+_SCORES = np.linspace(-8.0, 8.0, 321)
+
+
+def _check_classifies(loss: Loss) -> None:
+    """Raise ValueError for a loss of numbers by a link, whose label of least loss is not the likelier one.
+
+    The Poisson loss of labels 0 and 1 is the least for 1 where the mean exp(u) is above 1, and not above one half.
+    """
+    meaning = meaning_of(loss)
+    if meaning.predicts != "number" or meaning.number == loss.scores[0]:
+        return
+    values = np.array(meaning.values)
+
+    def at_scores(expression: Any) -> FloatArray:
+        return np.broadcast_to(numeric(stable.rewrite(expression), loss.scores)(_SCORES), _SCORES.shape)
+
+    least = np.argmin([at_scores(one) for one in meaning.losses], axis=0)
+    nearest = np.argmin(np.abs(at_scores(meaning.number) - values[:, None]), axis=0)
+    if not np.array_equal(least, nearest):
+        raise ValueError(
+            f"{loss.expression} is a loss of a number with the mean {meaning.number}, and its label of least loss is "
+            'not the likelier one. Take a loss of labels, such as loss="logistic"; or a DebiasedRegressor on a release '
+            "whose labels are the numbers 0 and 1, which predicts that mean."
+        )
 
 
 class DebiasedClassifier(_base.ClassifierMixin, Debiased):
@@ -266,6 +295,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         release = self._release_of(X)
         if release.coupling is not None and release.coupling.kind == "joint":
             raise ValueError('target="joint" releases a number as the target, and no label. Use a DebiasedRegressor.')
+        self._require_target(y, release)
         if self.release is None:
             X, y = self._validated(X, y, multi_output=False, reset=reset)
         else:
@@ -283,12 +313,19 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             self._observed = None
             if classes is not None:
                 raise ValueError("classes were given, and the release names its labels. Leave classes out.")
-            loss = in_labels(self._loss_of(None if known is None else len(known)), known)
+            loss = self._loss_of(None if known is None else len(known))
+            if known is not None and len(known) > 2 == len(loss.target_values or ()):
+                raise ValueError(
+                    f"{loss.expression} is a loss of two labels, and the release names {len(known)}. Use "
+                    'loss="softmax".'
+                )
+            loss = in_labels(loss, known)
             if loss.target_values is None:
                 raise ValueError(
                     f"{loss.expression} has no target values, and the release adds noise to the labels. Declare "
                     "target_values on the loss."
                 )
+        _check_classifies(loss)
         return loss, release, X, y, sample_weight
 
     def _classes_of_a_stream(self, classes: Any, is_first: bool) -> Any:
@@ -307,8 +344,6 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
 
     def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any = None) -> tuple[Loss, FloatArray]:
         """Return the loss, and labels that are released as they are in its coding."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None. Pass noised.y.")
         labels = _validation.column_or_1d(y, warn=True)
         _multiclass.check_classification_targets(labels)
         observed, codes = np.unique(labels, return_inverse=True)
@@ -581,6 +616,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         release = self._release_of(X)
         if release.coupling is not None and release.coupling.kind == "margin":
             raise ValueError('target="margin" releases a label as the target. Use a DebiasedClassifier.')
+        self._require_target(y, release)
         reset = is_first is not False
         if self.release is None:
             least = 2 if is_first is None else 1

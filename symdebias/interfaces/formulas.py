@@ -88,9 +88,10 @@ class Formula:
     def __init__(self, formula: str, data: Any, release: Release) -> None:
         self._formulaic = _optional.require("formulaic", extra="formulas")
         if not isinstance(formula, str) or len(formula) > _LONGEST:
+            got = f"{len(formula):,}" if isinstance(formula, str) else type(formula).__name__
             raise TypeError(
-                f"a formula is text of at most {_LONGEST:,} characters; got {shown(formula, 60)}. Write it as "
-                '"y ~ age + C(region)".'
+                f"a formula is text of at most {_LONGEST:,} characters; got {got}. Write it as "
+                '"y ~ age + C(region)", before the table and the release.'
             )
         self.text, self._given = formula, release
         self._noised = _noised_columns(release)
@@ -209,7 +210,7 @@ class Formula:
             parsed = self._formulaic.Formula(self.text)
         except Exception as error:
             raise ValueError(
-                f"{self.text!r:.200} is no formula: {_said(error)} Write it as 'y ~ age + C(region)'."
+                f"{self.text!r:.200} is no formula: {_said(error)} Write it as 'y ~ age + C(region)'.{self._quoted()}"
             ) from None
         sides: list[Any] = [getattr(parsed, side, None) for side in ("lhs", "rhs")]
         if any(not isinstance(side, self._formulaic.formula.SimpleFormula) for side in sides) or len(sides[0]) != 1:
@@ -217,6 +218,12 @@ class Formula:
                 f"{self.text!r:.200} does not have one target and one score. Write it as 'y ~ age + C(region)'."
             )
         return next(iter(sides[0])), list(sides[1])
+
+    def _quoted(self) -> str:
+        """Return how to write a column of the text whose name a formula would take apart; empty where there is none."""
+        bare = re.sub(r"`[^`]*`", "", self.text)
+        odd = (name for name in self._given.columns or () if not name.isidentifier() and name in bare)
+        return next((f" A name with spaces or signs stands between backquotes: `{name}`." for name in odd), "")
 
     def _checked(self, term: Any) -> str | None:
         """Return the name of a column with noise that stands by itself, or None for a term without noise."""
@@ -228,7 +235,7 @@ class Formula:
         if unknown:
             raise ValueError(
                 f"{term} names {', '.join(unknown)}, which the release does not have; its columns are "
-                f"{', '.join(self._given.columns or ())}. List columns without noise in noiseless."
+                f"{', '.join(self._given.columns or ())}. List columns without noise in noiseless.{self._quoted()}"
             )
         noised = sorted(found & self._noised.keys())
         if not noised:

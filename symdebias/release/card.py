@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from symdebias._domains import seen
 from symdebias.exceptions import FormatError, SymdebiasError
-from symdebias.mechanisms.base import Mechanism, card_of, mechanism_of
+from symdebias.mechanisms.base import KINDS, Mechanism, card_of, mechanism_of
 from symdebias.release import coupling
 from symdebias.release.columns import checked_names
 from symdebias.release.groups import Groups
@@ -41,6 +41,23 @@ def to_json(groups: Groups, target: Mechanism | dict[str, Any] | None, **others:
     of_target = card_of(target) if isinstance(target, Mechanism) else target
     card = {"format": FORMAT, "features": features, "target": of_target, **others}
     return json.dumps(card, indent=2, allow_nan=False)
+
+
+def require_readable(groups: Groups, target: Mechanism | None) -> None:
+    """Raise ValueError where a mechanism is none that a card may name, so that what is written could not be read.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> require_readable(((None, sd.UniformMechanism(0.5)),), None)
+    """
+    for one in (target, *(mechanism for _, mechanism in groups)):
+        if one is not None and KINDS.get(one.kind) is not type(one):
+            name = type(one).__name__
+            raise ValueError(
+                f"{name} is a mechanism of your own, and a card that names it is read only where its kind is known. "
+                f"Set symdebias.mechanisms.KINDS[{one.kind!r}] = {name}, here and in the program that reads."
+            )
 
 
 def from_json(text: str, make: Callable[..., Made]) -> Made:

@@ -103,12 +103,12 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
             continue
         read = str(value).strip() if as_text else _number(value)
         if declared is None:
-            if read is None and not column.public:
+            if read is None:
                 raise ValueError(
-                    f"{column.name} is no finite number in {where(row)}, and the schema declares it by bounds. "
-                    f"{_as_number(value)}"
+                    f"{column.name} is no finite number in {where(row)}, and the schema declares "
+                    f"{'no categories of it' if column.public else 'it by bounds'}. {_as_number(value)}"
                 )
-            found.append(value if read is None else read)
+            found.append(read)
         elif read in declared:
             found.append(read)
         elif column.other is not None:

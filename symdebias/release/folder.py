@@ -20,11 +20,13 @@ import numpy as np
 
 from symdebias import _columns, _files, _optional
 from symdebias._domains import check_name, shown
+from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of, labels_of_target
 from symdebias.release.matrices import released_matrix
 
 if TYPE_CHECKING:
     from symdebias.release.noised import Noised
+    from symdebias.release.release import Release
 
 FORMAT = "symdebias-folder-1"
 CARD, MANIFEST = "card.json", "manifest.json"
@@ -37,6 +39,8 @@ def save(
     """Write released records and their card to a new folder; see `symdebias.release.Noised.save`."""
     if format not in RECORDS:
         raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
+    require_readable(noised.release.groups, noised.release.target)
+    require_coded(noised.release, labels)
     _files.require_free(path)
     columns, target = named_columns(noised, target_name)
     records = io.BytesIO()
@@ -58,6 +62,16 @@ def named_columns(noised: "Noised", target_name: Any) -> tuple[dict[str, Any], s
     if target in columns:
         raise ValueError(f"target_name={shown(target, 80)} is a column of the features. Give another name.")
     return columns | {target: _target_of(noised)}, target
+
+
+def require_coded(release: "Release", labels: Sequence[Any] | None) -> None:
+    """Raise ValueError where labels are given for a target that has labels of its own, and none coded -1 and +1."""
+    known = None if labels is None else labels_of_target(release.target, "sent")
+    if known is not None and (known.is_text or set(known.values) != {-1.0, 1.0}):
+        listed = ", ".join(map(str, known.values[:8]))
+        raise ValueError(
+            f"labels= says what -1 and +1 stand for, and the target has the values {listed}. Leave it out."
+        )
 
 
 def manifest_of(

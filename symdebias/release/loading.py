@@ -29,6 +29,10 @@ _DAMAGE = (
 )  # fmt: skip
 
 
+class _OtherwiseRead(ValueError):
+    """The folder is whole, and not to be read this way."""
+
+
 def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     """Read released records and their release from a folder that `Noised.save` wrote.
 
@@ -51,7 +55,7 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     TypeError
         `path` is none.
     FormatError
-        It is no such folder, or is damaged; also a ValueError.
+        It is no such folder, or is damaged, or is in CSV and was to be left on the disk; also a ValueError.
     FileNotFoundError
         There is nothing at that place.
     MissingDependencyError
@@ -84,6 +88,8 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
         return _noised(place, in_memory=in_memory)
     except MissingDependencyError:
         raise
+    except _OtherwiseRead as error:
+        raise FormatError(f"{name} {error}") from None
     except _DAMAGE as error:
         problem = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
     raise FormatError(
@@ -95,7 +101,7 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
 def _noised(place: Path, *, in_memory: bool) -> Noised:
     if not (place / MANIFEST).is_file():
         if (place / "part-000000").is_dir():
-            raise ValueError("it holds a folder for each partition, which symdebias.distributed.load reads")
+            raise _OtherwiseRead("holds a folder for each partition. Read it by symdebias.distributed.load.")
         raise ValueError(f"it has no file {MANIFEST}")
     if (place / MANIFEST).stat().st_size > _LONGEST_MANIFEST:
         raise ValueError(f"its {MANIFEST} has more than {_LONGEST_MANIFEST:,} bytes")
@@ -114,7 +120,10 @@ def _noised(place: Path, *, in_memory: bool) -> Noised:
     if not isinstance(manifest["digests"], dict):
         raise ValueError(f"its {MANIFEST} has no digests")
     if not in_memory and kind != "parquet":
-        raise ValueError("its records are in CSV, and only Parquet is read by blocks")
+        raise _OtherwiseRead(
+            "has its records in CSV, and only Parquet is read by blocks. Leave out in_memory=False; or load it, and "
+            'save it anew with format="parquet".'
+        )
     contents = {CARD: _content(place / CARD, manifest)}
     release = Release.from_json(contents[CARD].decode())
     if release.columns is None:

@@ -141,7 +141,7 @@ class Noised:
         Raises
         ------
         ValueError, TypeError
-            A name or the format does not fit.
+            A name or the format does not fit; or the release has a mechanism of one's own that cards do not know.
         FileExistsError
             Something is at that place.
         OSError

@@ -14,6 +14,7 @@ from symdebias._columns import Table
 from symdebias._parquet import ParquetColumns, numbers
 from symdebias._rows import Rows
 from symdebias.release import folder
+from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of
 from symdebias.release.matrices import released_matrix
 from symdebias.release.noised import Noised
@@ -101,6 +102,8 @@ def save_blocks(
     first = next(remaining, None)
     if first is None:
         raise ValueError("blocks yielded nothing. Yield at least one block of records.")
+    folder.require_coded(first.release, labels)
+    require_readable(first.release.groups, first.release.target)
     count, digest, target = 0, "", None
 
     def write_records(stream: BinaryIO) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction

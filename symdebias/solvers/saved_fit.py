@@ -24,6 +24,7 @@ from symdebias.exceptions import FormatError
 from symdebias.losses import Loss, parsing, writing
 from symdebias.losses.words import names_in_text
 from symdebias.release import Release
+from symdebias.release.card import require_readable
 from symdebias.solvers import archive
 from symdebias.solvers.coder import Coder, UnsavableError, fields_of
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
@@ -44,6 +45,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         coder = Coder(type(fit), arrays)
+        require_readable(fit.corrected.release.groups, fit.corrected.release.target)
         document = {
             "format": FORMAT,
             "loss": _loss_document(fit.corrected.declared),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from symdebias import _markup
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
+from symdebias.release.groups import labels_of_target
 from symdebias.release.wording import noise_in_words
 from symdebias.solvers.coefficients import Coefficients
 
@@ -19,6 +20,9 @@ _BESIDE, _WORD, _LEAST = 104, 13, 78
 _WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
 # From this on the noise is said to cost much.
 _MUCH_INFLATION = 100.0
+
+# Labels of text that are listed with their codes.
+_MOST_LABELS = 12
 
 Facts = list[tuple[str, list[str]]]
 
@@ -50,6 +54,11 @@ def facts(fit: "Fit", *, original_units: bool = False) -> Facts:
     said.append(("solver", [f"{fit.solver}, {steps}"]))
     if "records" in known:
         said.append(("records", ["private" if known["records"] is None else f"{known['records']:,}"]))
+    known_labels = labels_of_target(corrected.release.target, "range")
+    if known_labels is not None and known_labels.is_text:
+        # Which way a positive coefficient points.
+        listed = ", ".join(f"{label} is {code}" for code, label in enumerate(known_labels.values[:_MOST_LABELS]))
+        said.append(("labels", [listed + (", ..." if len(known_labels.values) > _MOST_LABELS else "")]))
     if fit.own_guarantee is None:
         said.append(("noise", _noise(fit)))
     said += _privacy(fit)

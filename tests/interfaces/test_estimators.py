@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import sympy as sp
 from instances import free_form_loss
 from scipy import special
 
@@ -502,7 +503,20 @@ REFUSED = {
         sd.DebiasedClassifier("softmax", release=THREE), [0, 1, 3, 0, 1, 3], ValueError, "not at the distances",
     ),
     "other numbers of labels": (
-        sd.DebiasedClassifier(release=THREE), [0, 1, 3, 0, 1, 3], ValueError, "as many numbers as the loss",
+        sd.DebiasedClassifier(release=THREE), [0, 1, 3, 0, 1, 3], ValueError, "the release names 3",
+    ),
+    "a loss of two for three labels": (
+        sd.DebiasedClassifier("logistic", release=sd.Release(NOISE, sd.RandomizedResponse(1.0, ("a", "b", "c")))),
+        ["a", "b", "c"] * 2, ValueError, r'of two labels, and the release names 3. Use loss="softmax"',
+    ),
+    "a count for a label": (
+        sd.DebiasedClassifier("poisson", release=sd.Release(NOISE, sd.RandomizedResponse(1.0, ("no", "yes")))),
+        ["no", "yes"] * 3, ValueError, r"with the mean exp\(u\), and its label of least loss is not the likelier",
+    ),
+    "no labels": (sd.DebiasedClassifier(release=SIGNED), None, ValueError, "the target y is None. Pass noised.y"),
+    "no numbers": (sd.DebiasedRegressor(release=SIGNED), None, ValueError, "the target y is None. Pass noised.y"),
+    "options that are none": (
+        sd.DebiasedClassifier(solver_options=3), SIGNS[:6], TypeError, "must be a mapping or None; got int",
     ),
     "noised labels without values": (
         sd.DebiasedClassifier("least_squares", release=sd.Release(NOISE, sd.LaplaceMechanism.from_scale(1.0))),
@@ -516,6 +530,15 @@ def test_what_does_not_fit_is_refused(case):
     model, y, kind, message = REFUSED[case]
     with pytest.raises(kind, match=message):
         model.fit(FEW, y)
+
+
+def test_a_loss_of_numbers_whose_least_loss_tells_the_likelier_label_classifies():
+    u, y = sp.symbols("u y", real=True)
+    brier = sd.Loss((1 / (1 + sp.exp(-u)) - y) ** 2, score=u, target=y)
+    release = sd.Release(target=sd.RandomizedResponse(6.0, ("no", "yes")), fit_intercept=True)
+    for loss in (brier, "least_squares"):
+        model = sd.DebiasedClassifier(loss, release=release).fit(X[:5000], TEXT[:5000])
+        assert model.score(X[:5000], TEXT[:5000]) > 0.6
 
 
 def test_probabilities_need_a_model_of_them():

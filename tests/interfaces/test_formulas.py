@@ -149,6 +149,7 @@ REFUSED = {
     "pay + sex ~ age": "does not have one target",
     "pay ~ age | year": "does not have one target and one score",
     "": "does not have one target",
+    "pay ~ age + my col": "is no formula: .* between backquotes: `my col`",
     "pay ~ 1": "names no column. Name one on the right",
 }
 
@@ -157,6 +158,19 @@ REFUSED = {
 def test_what_a_formula_may_not_say(formula):
     with pytest.raises(ValueError, match=REFUSED[formula]):
         sd.Formula(formula, table(), RELEASE)
+
+
+def test_a_table_in_the_place_of_the_formula_is_not_shown():
+    data = table().assign(region="plague")
+    with pytest.raises(TypeError, match=r'got DataFrame\. Write it as "y ~ age') as raised:
+        sd.fit(data, "pay ~ age", RELEASE)
+    assert "plague" not in str(raised.value)
+
+
+def test_names_with_signs_are_said_to_need_backquotes():
+    data, release = with_odd_names()
+    with pytest.raises(ValueError, match=r"names hours, which .* stands between backquotes: `hours-per-week`"):
+        sd.Formula("pay ~ age + hours-per-week", data, release)
 
 
 MOVED = {"hours-per-week": 10.0, "s": 2.0}

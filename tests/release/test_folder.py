@@ -51,6 +51,31 @@ def released(kind, as_table=True):
     return release.privatize(pd.DataFrame(columns) if as_table else columns, y)
 
 
+class OwnMechanism(sd.UniformMechanism):
+    kind = "own"
+
+
+def test_a_mechanism_that_no_card_could_name_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    release = sd.Release({"age": OwnMechanism(1.0)})
+    noised = release.privatize(pd.DataFrame({"age": TABLE["age"]}), TABLE["hours"], random_state=0)
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), noised.X, noised.y)
+    known = r"mechanism of your own.*symdebias.mechanisms.KINDS\['own'\] = OwnMechanism"
+    with pytest.raises(ValueError, match=known):
+        noised.save(tmp_path / "out")
+    with pytest.raises(ValueError, match=known):
+        sd.blocks.privatize(
+            release, iter([(TABLE["age"][:, None], TABLE["hours"])]), tmp_path / "blocks", random_state=0
+        )
+    with pytest.raises(ValueError, match=f"{known}.*Pickle it"):
+        fit.save(tmp_path / "fit.npz")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setitem(sd.mechanisms.KINDS, "own", OwnMechanism)
+    noised.save(tmp_path / "out")
+    assert sd.load(tmp_path / "out").release == release
+    fit.save(tmp_path / "fit.npz")
+    assert (sd.Fit.load(tmp_path / "fit.npz").theta == fit.theta).all()
+
+
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize("as_table", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,6 +125,9 @@ def test_labels_and_names_travel_with_the_records(tmp_path):
     for labels in (("low",), ("low", "low"), ("low", None)):
         with pytest.raises(ValueError, match="are no pair"):
             noised.save(tmp_path / "other", labels=labels)
+    own = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))}, sd.RandomizedResponse(1.0, ("no", "yes")))
+    with pytest.raises(ValueError, match=r"the target has the values no, yes\. Leave it out"):
+        own.privatize([[30.0]] * 3, ["no", "yes", "no"]).save(tmp_path / "other", labels=("low", "high"))
     with pytest.raises(ValueError, match="target_name='age' is a column"):
         noised.save(tmp_path / "other", target_name="age")
     with pytest.raises(ValueError, match=r"format='xls' is not known. Choose one of csv, parquet"):

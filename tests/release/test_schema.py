@@ -349,6 +349,19 @@ def test_records_that_do_not_fit_are_refused_without_a_value(change, message):
     assert raised.value.__context__ is None
 
 
+@pytest.mark.parametrize(("values", "message"), [
+    ([2001, 2002, SECRET, 2004], "year is no finite number in row 2, and the schema declares no categories of it"),
+    ([SECRET, 2002, 2003, 2004], "year is no finite number in row 0"),
+    (pd.to_datetime(["2001-01-01"] * 4), "It is a date: convert the column to a number"),
+    ([True, False, True, True], "It is true or false"),
+])  # fmt: skip
+def test_public_columns_of_text_or_dates_are_refused_in_words(values, message):
+    schema = Schema(declared(columns={"age": AGE, "year": {"public": True}}))
+    with pytest.raises(ValueError, match=message) as raised:
+        schema.collect({**TABLE, "year": values})
+    assert SECRET not in str(raised.value)
+
+
 @pytest.mark.parametrize(("text", "message"), [
     ("", "people.csv is empty"),
     ("age,sex\n", "no record"),

@@ -114,6 +114,21 @@ def test_the_head_says_what_was_fitted_and_what_it_is_worth():
     assert "variance finite" in fit.summary()
 
 
+def test_codes_of_labels_of_text_are_said():
+    """Else nobody knows which of them a positive coefficient speaks for."""
+    labelled = made(
+        standardised(target=sd.RandomizedResponse(1.0, ("rich", "poor"))), [0.1, 0.2, 0.3],
+        loss=sd.losses.logistic().recoded((0, 1)),
+    )  # fmt: skip
+    assert "labels       rich is 0, poor is 1\n" in labelled.summary()
+    assert "labels " not in made(standardised(), [0.1, 0.2, 0.3]).summary()
+    numbers = made(
+        standardised(target=sd.RandomizedResponse(1.0, (0, 1))), [0.1, 0.2, 0.3],
+        loss=sd.losses.logistic().recoded((0, 1)),
+    )  # fmt: skip
+    assert "labels " not in numbers.summary()
+
+
 def test_warnings_stand_below_the_table():
     known = {"noise_inflation": 250.0, "on_ball": True, "safeguards": ("theta lies on the ball of radius=",)}
     fit = made(standardised(), [1.0, 1.0, 1.0], Inference(COVARIANCE, "sandwich", refusal="held"), diagnostics=known)

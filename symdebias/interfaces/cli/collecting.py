@@ -7,7 +7,7 @@ from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
 from symdebias.interfaces.cli import show, tell
 from symdebias.privacy import Guarantee, Ledger
-from symdebias.privacy.ledger import keeps
+from symdebias.privacy.ledger import keeps, populations
 from symdebias.release import Release, Schema
 
 
@@ -66,5 +66,10 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
     elif not options.ledger.exists():
         raise ValueError(
             f"there is no ledger at {options.ledger}. Name the one there is, or begin it by --total EPSILON,DELTA."
+        )
+    elif options.population not in (known := populations(options.ledger)):
+        raise PrivacyError(
+            f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
+            f"{', '.join(map(repr, known)) or 'none'}. Correct the name, or declare a total by --total EPSILON,DELTA."
         )
     return Ledger(options.ledger, options.population, total=total)

@@ -38,7 +38,14 @@ def fit(options: argparse.Namespace) -> None:
     noised = load(options.folder)
     if options.target is not None and (noised.y is None or options.target != noised.target_name):
         there = "is within the released vector" if noised.y is None else f"is called {noised.target_name}"
-        raise ValueError(f"--target {options.target} is not the target of this folder, which {there}. Leave it out.")
+        outcome = (
+            f" It is one of the features. In Python, symdebias.load(folder).with_target({options.target!r}) makes it "
+            "the target, where it was released as an outcome."
+        )
+        raise ValueError(
+            f"--target {options.target} is not the target of this folder, which {there}. Leave it out."
+            + (outcome if options.target in (noised.release.columns or ()) else "")
+        )
     doubts = _doubts(noised)
     if doubts:
         warnings.warn(doubts, stacklevel=2)

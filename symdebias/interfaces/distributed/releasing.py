@@ -22,6 +22,7 @@ from symdebias.mechanisms import sampling
 from symdebias.privacy import Ledger
 from symdebias.release import Noised, Release
 from symdebias.release import load as load_folder
+from symdebias.release.card import require_readable
 from symdebias.release.charging import charge_of
 from symdebias.release.folder import CARD, RECORDS
 from symdebias.release.groups import Outside, report_outside
@@ -137,6 +138,7 @@ def privatize(
         if not hasattr(X, "_meta_nonempty"):
             raise ValueError("the release does not name its columns yet. Use release.bind(names).")
         release = bound_to(release, X._meta_nonempty)
+    require_readable(release.groups, release.target)
     charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=False)
     _files.require_free(folder)
     said = partitions.each(functools.partial(_looked_at, release=release))
