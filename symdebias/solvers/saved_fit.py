@@ -16,7 +16,7 @@ import types
 import typing
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -74,6 +74,9 @@ class _Unsavable(ValueError):
 
 def save(fit: Any, path: str | os.PathLike[str]) -> None:
     """Write a fit; see `symdebias.Fit.save`."""
+    if fit.own_guarantee is not None and "seconds" in fit.diagnostics:
+        # Of all that such a fit holds no guarantee covers how long it took, which grows with the number of records.
+        fit = replace(fit, diagnostics={**fit.diagnostics, "seconds": math.nan})
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         coder = Coder(type(fit), arrays)
