@@ -22,6 +22,7 @@ from symdebias._tables import frame as frame
 from symdebias._tables import is_column as is_column
 from symdebias._tables import is_number_as_text as is_number_as_text
 from symdebias._tables import is_table as is_table
+from symdebias._tables import reordered as reordered
 from symdebias._tables import shown_names as shown_names
 from symdebias._tables import table_like as table_like
 from symdebias._tables import table_of as table_of

@@ -166,6 +166,20 @@ def take_rows(data: Any, rows: Any) -> Any:
     return data[rows] if is_table(data) else np.asarray(data)[rows]
 
 
+def reordered(data: Any, order: Any) -> Any:
+    """Return an array, a table or a column with its rows in another order, which row labels do not tell.
+
+    Parameters
+    ----------
+    data : array, table or column of a table
+        With one row per record.
+    order : array of int
+        The places of all rows.
+    """
+    found = take_rows(data, order)
+    return found.reset_index(drop=True) if hasattr(found, "reset_index") else found
+
+
 def number_of_rows(table: Any) -> int:
     """Return how many records a table has."""
     return int(table.num_rows) if _package(table) == "pyarrow" else len(table)

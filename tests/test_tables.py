@@ -81,6 +81,41 @@ def test_categories_stay_categories_and_name_all_that_were_declared():
     assert pa.types.is_dictionary(coded["place"].type)
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "array"])
+def test_another_order_takes_all_of_a_record_along_and_is_not_told(kind):
+    if kind == "array":
+        codes = [COLUMNS["age"], COLUMNS["sex"], np.resize([0, 1], 12), COLUMNS["rooms"], COLUMNS["year"]]
+        found = RELEASE.privatize(np.column_stack(codes), np.array(ANSWERS), random_state=1)
+    else:
+        found = noised(kind)
+
+    def rows(one):
+        table = one.X if kind == "array" else _tables.frame(one.X)
+        columns = list(table.T) if kind == "array" else [np.asarray(table[name]) for name in RELEASE.columns]
+        return list(zip(*(column.tolist() for column in columns), np.asarray(one.y).tolist(), strict=True))
+
+    orders = {tuple(rows(found.shuffled())) for _ in range(3)}
+    assert len(orders | {tuple(rows(found))}) == 4
+    assert all(sorted(order) == sorted(rows(found)) for order in orders)
+    seeded = found.shuffled(random_state=3)
+    assert rows(seeded) == rows(found.shuffled(random_state=3))
+    assert type(seeded.X) is type(found.X)
+    assert seeded.release is found.release
+    assert seeded.seeded
+    if kind == "pandas":
+        assert seeded.X.index.tolist() == seeded.y.index.tolist() == list(range(12))
+
+
+def test_an_order_that_row_labels_tell_or_that_is_on_the_disk_is_not_changed(tmp_path):
+    with pytest.raises(ValueError, match="row labels were kept"):
+        noised("pandas", keep_index=True).shuffled()
+    noised("pandas").save(tmp_path / "released", format="parquet")
+    with pytest.raises(TypeError, match="only those in memory"):
+        sd.load(tmp_path / "released", in_memory=False).shuffled()
+    again = sd.load(tmp_path / "released")
+    assert sorted(again.shuffled().X["age"].tolist()) == sorted(again.X["age"].tolist())
+
+
 SOMEBODY_ELSE = 1987.8125
 BESIDE = {
     "pandas categories": lambda years: pd.Categorical(years[:-1], categories=years),

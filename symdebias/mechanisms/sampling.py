@@ -222,6 +222,14 @@ def evened(
     return given
 
 
+def permutation(count: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the whole numbers below a count in random order; all orders alike, but for words that occur twice."""
+    if not source.hardened:
+        return source.generator.permutation(count)
+    # Two of n words are the same with a probability below n^2 2^-65.
+    return np.argsort(source.words(count), kind="stable")
+
+
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
     """Return independent plain normal noise of mean 0 and a standard deviation."""
     return scale * source.generator.standard_normal(shape)

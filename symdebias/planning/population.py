@@ -25,6 +25,9 @@ _MOST_NUMBERS = 125_000_000
 class Population:
     """Records that stand for those to be collected, in the units in which they are released.
 
+    Not those themselves: what a plan chooses (parts of the budget, the weight of a target) stands on the card of the
+    release, and no guarantee covers a choice by true records.
+
     Attributes
     ----------
     X : array of shape (m, p), float64

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from symdebias import _arrays
 from symdebias.exceptions import PrivacyError
+from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee
 from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import choosing, folder
@@ -76,6 +80,51 @@ class Noised:
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
         return found if self.hardened else found.with_basis(PLAIN)
+
+    def shuffled(self, *, random_state: int | np.random.Generator | None = None) -> "Noised":
+        """Return these records in another order, which nobody knows.
+
+        `Release.privatize` keeps the order of the records that it is given. Where that tells something of them, as
+        that of a table which is sorted by a column or by the target, noise does not hide it: a record's place does not
+        change. The guarantee is that of records whose places do not depend on them.
+
+        Parameters
+        ----------
+        random_state : int, numpy.random.Generator or None
+            None draws on the operating system. A seed is for simulations: it tells the order.
+
+        Returns
+        -------
+        Noised
+            Whoever has the true records does not know either which one a released record belongs to.
+
+        Raises
+        ------
+        ValueError
+            Row labels were kept, which tell the order.
+        TypeError
+            The records are not in memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import symdebias as sd
+        >>> answers = np.repeat([-1.0, 1.0], 500)
+        >>> noised = sd.Release(target=sd.RandomizedResponse(1.0)).privatize(np.zeros((1000, 1)), answers)
+        >>> apart, mixed = (np.diff(one.y.reshape(2, 500).mean(axis=1)).item() for one in (noised, noised.shuffled()))
+        >>> apart > 0.5, abs(mixed) < 0.4
+        (True, True)
+        """
+        if self.index_kept:
+            raise ValueError("row labels were kept, and tell the order. Call privatize without keep_index=True.")
+        if not (isinstance(self.X, np.ndarray) or _arrays.is_table(self.X)):
+            raise TypeError(
+                f"the records are a {type(self.X).__name__}, and only those in memory are put in another order. "
+                "Shuffle the true records before they are released."
+            )
+        order = sampling.permutation(len(self.X), sampling.source(random_state))
+        y = None if self.y is None else _arrays.reordered(self.y, order)
+        return replace(self, X=_arrays.reordered(self.X, order), y=y)
 
     def with_target(self, name: str, features: Sequence[str] | None = None) -> "Noised":
         """Return these records with one of their columns as the target: of several outcomes, the one to be fitted.

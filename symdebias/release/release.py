@@ -514,6 +514,9 @@ class Release:
         Hardened noise lies on a grid of 2^-20 of its scale or less, to which values are rounded before; see
         `symdebias.mechanisms.rounded`. Noise of a known scale that claims nothing, as that of ``from_scale``, is always
         plain.
+
+        Records keep their order. Where that tells something of them, as that of a sorted table, `Noised.shuffled` gives
+        them another one.
         """
         if not isinstance(keep_index, (bool, np.bool_)):
             raise TypeError(f"keep_index must be True or False; got {type(keep_index).__name__}. Pass one of them.")

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,9 @@ _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
 
 def save(fit: Any, path: str | os.PathLike[str]) -> None:
     """Write a fit; see `symdebias.Fit.save`."""
+    if fit.own_guarantee is not None and "seconds" in fit.diagnostics:
+        # Of all that such a fit holds no guarantee covers how long it took, which grows with the number of records.
+        fit = replace(fit, diagnostics={**fit.diagnostics, "seconds": math.nan})
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         coder = Coder(type(fit), arrays)

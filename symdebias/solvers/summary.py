@@ -50,7 +50,10 @@ def facts(fit: "Fit", *, original_units: bool = False) -> Facts:
         kind = "exact" if corrected.is_exact else "biased" if corrected.method != "none" else "uncorrected"
         said.append(("correction", [kind if kind == corrected.method else f"{corrected.method} ({kind})"]))
     said += [] if corrected.design is None else [("surrogate", [_range(corrected)])]
-    steps = f"{known['steps']:,} step{'s' * (known['steps'] != 1)}, {known['seconds']:.3g} s"
+    steps = f"{known['steps']:,} step{'s' * (known['steps'] != 1)}"
+    if fit.own_guarantee is None:
+        # No guarantee covers how long the training on true records took.
+        steps += f", {known['seconds']:.3g} s"
     said.append(("solver", [f"{fit.solver}, {steps}"]))
     if "records" in known:
         said.append(("records", ["private" if known["records"] is None else f"{known['records']:,}"]))

@@ -138,6 +138,28 @@ def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):
     assert one == other
 
 
+def test_released_records_are_in_an_order_that_nobody_knows(capsys, tmp_path):
+    """A column without noise tells the order: of 200 records some are in another place but once in 10^370 times."""
+    lines = ["year,income", *(f"{year},{'low' if year < 100 else 'high'}" for year in range(200))]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "schema.toml").write_text(
+        "epsilon = 30.0\ncolumns.year = { bounds = [0, 200], public = true }\n"
+        '[target]\nname = "income"\ncategories = ["low", "high"]\n'
+    )
+    words = ["privatize", tmp_path / "people.csv", "--schema", tmp_path / "schema.toml", "--out"]
+    in_order = {"kept": ["--keep-order"], "seeded": ["--seed", "1"]}
+    for name, more in (in_order | {"one": [], "other": []}).items():
+        printed(capsys, *words, tmp_path / name, *more)
+    found = {name: sd.load(tmp_path / name) for name in (*in_order, "one", "other")}
+    years = {name: one.X["year"].tolist() for name, one in found.items()}
+    assert years["kept"] == years["seeded"] == sorted(years["one"]) == sorted(years["other"])
+    assert years["one"] != years["kept"] != years["other"] != years["one"]
+    # At an epsilon of 30 labels are as they were: they go with their records.
+    middle = np.median(years["one"])
+    for name, one in found.items():
+        assert (one.y > 0).tolist() == (np.array(years[name]) > middle).tolist()
+
+
 def test_clipped_records_are_a_note_to_the_collector(folder, capsys, tmp_path):
     (tmp_path / "people.csv").write_text("age,hours,income\n300,40,low\n30,40,high\n")
     words = ["privatize", tmp_path / "people.csv", "--schema", folder / "schema.toml", "--out", tmp_path / "out"]

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -452,3 +453,12 @@ def test_no_bits_are_shared_by_forked_processes_or_threads():
     with ThreadPoolExecutor(8) as pool:
         drawn = np.concatenate(list(pool.map(lambda _: source.words(5000), range(8))))
     assert len(np.unique(drawn)) == 40_000
+
+
+@pytest.mark.parametrize("noise", ["hardened", "plain"])
+def test_all_orders_are_alike(noise):
+    source = sampling.source(0, noise=noise)
+    counts = Counter(tuple(sampling.permutation(4, source).tolist()) for _ in range(24_000))
+    assert len(counts) == math.factorial(4)
+    assert stats.chisquare(list(counts.values())).pvalue > 1e-6
+    assert sorted(sampling.permutation(1000, sampling.source(None, noise=noise)).tolist()) == list(range(1000))

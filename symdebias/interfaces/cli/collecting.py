@@ -12,7 +12,7 @@ from symdebias.release import Release, Schema
 
 
 def privatize(options: argparse.Namespace) -> None:
-    """Noise the records of a CSV file, and write them with their card to a new folder."""
+    """Noise the records of a CSV file, and write them in another order, with their card, to a new folder."""
     schema = Schema(options.schema)
     release = Release.from_schema(schema)
     # All that may be refused is, before the ledger counts.
@@ -22,6 +22,9 @@ def privatize(options: argparse.Namespace) -> None:
     noised = release.privatize(
         X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, release)
     )
+    # The order of a table may tell what noise is to hide. Noise from a seed hides nothing, and is to come out again.
+    if not (options.keep_order or noised.seeded):
+        noised = noised.shuffled()
     name = None if schema.target is None else schema.target.name
     noised.save(options.out, format=options.format, target_name=name, labels=schema.labels)
     guarantee = None if noised.seeded else noised.guarantee

@@ -107,10 +107,11 @@ _COMMANDS = {
     ),
     "privatize": (
         "collecting:privatize",
-        "table --schema --out --format --outside --ledger --population --total --seed --json",
+        "table --schema --out --format --outside --keep-order --ledger --population --total --seed --json",
         "noise a table as a schema says, into a new folder",
         "Noise the records of a CSV file by the release that a schema declares, and write them with their card to a "
-        "new folder. Nothing is written, and no budget is spent, where the table does not fit.",
+        "new folder, in an order that nobody knows. Nothing is written, and no budget is spent, where the table does "
+        "not fit.",
     ),
     "fit": (
         "fitting:fit",
@@ -203,6 +204,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--format": {"choices": ("csv", "parquet"), "default": "csv", "help": "of the records (default: csv)"},
     "--intercept": {"action": "store_true", "help": "the model has an intercept"},
     "--json": {"action": "store_true", "help": "print the answer as JSON"},
+    "--keep-order": {
+        "action": "store_true",
+        "help": "leave records in the order of the table, which must tell nothing private, as with --seed",
+    },
     "--l2": {"type": float, "default": 0.0},
     "plan --l2": {"help": "regularisation (default: 0)"},
     "fit --l2": {"help": "regularisation of released columns (default: 0)"},

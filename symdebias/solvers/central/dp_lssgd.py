@@ -142,7 +142,8 @@ def dp_lssgd(
     -------
     Fit
         Its `guarantee` names the accountant, the adjacency and the sampling. What it holds besides theta is public, or
-        covered by the guarantee, except ``diagnostics["seconds"]``: the time that a run takes is not protected.
+        covered by the guarantee, except ``diagnostics["seconds"]``: the time that a run takes is not protected, and is
+        left out of saved fits.
         ``diagnostics`` has ``noise_multiplier`` (z), ``clip`` (C), ``clip_derived``, ``sampling_probability``,
         ``expected_batch_size`` (b), ``seeded`` and ``hardened``; ``records`` is None under add-remove.
 
