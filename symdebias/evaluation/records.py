@@ -422,13 +422,19 @@ def release_of(model: Any, release: Any) -> Release:
     Raises
     ------
     ValueError, TypeError
-        Nothing says it, or what is given is no release.
+        Nothing says it, as where a fit had noise scales of the records' own; or what is given is no release.
     """
     if release is None:
         if not isinstance(model, Fit):
             raise ValueError(
                 "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
                 "release=symdebias.Release() for records that are true."
+            )
+        if model.diagnostics.get("noise_scale"):
+            raise ValueError(
+                "this fit was made with noise scales of the records' own, and metrics undo a noise that is one for all "
+                "records. Take records of one noise and pass release= with it, or true ones with "
+                "release=symdebias.Release()."
             )
         return model.corrected.release
     require_release(release)

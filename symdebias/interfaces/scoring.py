@@ -48,28 +48,36 @@ class CorrectedScorer:
     metric: str | Loss
     threshold: float = 0.0
     _weighted: bool | str | None = field(default=None, repr=False, compare=False)
+    _with_offset: bool | str | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # GridSearchCV makes NaN of what a scorer refuses.
         check_options(self.metric, None, "any", self.threshold)
 
-    def set_score_request(self, *, sample_weight: bool | str | None = None) -> "CorrectedScorer":
+    def set_score_request(
+        self, *, sample_weight: bool | str | None = None, offset: bool | str | None = None
+    ) -> "CorrectedScorer":
         """Return this scorer with a request for metadata, where scikit-learn routes it.
 
         Parameters
         ----------
         sample_weight : bool, str or None
             Whether weights are asked for, or under which name; None leaves them to be an error where they are passed.
+        offset : bool, str or None
+            The same for the known term of the score, which models that were fitted with one need.
         """
-        return replace(self, _weighted=sample_weight)
+        return replace(self, _weighted=sample_weight, _with_offset=offset)
 
     def get_metadata_routing(self) -> Any:
         """Return what metadata this scorer asks for, as scikit-learn has it."""
         request = _metadata.MetadataRequest(owner=type(self).__name__)
         request.score.add_request(param="sample_weight", alias=self._weighted)
+        request.score.add_request(param="offset", alias=self._with_offset)
         return request
 
-    def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def __call__(
+        self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, *, offset: Any = None
+    ) -> float:
         """Return the estimate for a fitted estimator, or a pipeline that ends in one; larger is better."""
         while hasattr(estimator, "best_estimator_") or isinstance(estimator, _pipeline.Pipeline):
             if isinstance(estimator, _pipeline.Pipeline):
@@ -95,5 +103,6 @@ class CorrectedScorer:
             metric=metric,
             sample_weight=sample_weight,
             threshold=self.threshold,
+            offset=offset,
         )
         return found.value if self.metric in HIGHER_IS_BETTER else -found.value

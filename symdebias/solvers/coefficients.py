@@ -8,7 +8,7 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray
-from symdebias._domains import OPEN_UNIT
+from symdebias._domains import OPEN_UNIT, shown
 from symdebias.inference import Inference
 
 if TYPE_CHECKING:
@@ -44,6 +44,30 @@ class Coefficients:
             if inference is not None:
                 inference = inference.mapped(to_original_units(fit))
         return cls(names, values, level, original_units, inference)
+
+    def rows_of(self, names: Any) -> FloatArray | None:
+        """Return a row of the identity for each parameter of these names, or None where they are no text.
+
+        Raises
+        ------
+        ValueError
+            There is none of a name.
+        """
+        listed = [names] if isinstance(names, str) else names
+        if not (isinstance(listed, (list, tuple)) and listed and all(isinstance(one, str) for one in listed)):
+            return None
+        places: list[int] = []
+        for name in listed:
+            found = [place for place, own in enumerate(self.names) if own == name] or [
+                place for place, own in enumerate(self.names) if own.startswith(f"{name}=")
+            ]
+            if not found:
+                raise ValueError(
+                    f"{shown(name, 60)} is no parameter of this fit; these are {', '.join(self.names):.400}. Name some "
+                    "of them, or pass the matrix R of restrictions."
+                )
+            places += found
+        return np.eye(len(self.names))[places]
 
     def beside(self, other: "Fit") -> "Coefficients":
         """Return those of another fit of the same parameters, in the same units and at the same level.

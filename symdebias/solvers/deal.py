@@ -80,7 +80,7 @@ def checked_run(
     corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any,
     is_part: bool = False,
 ) -> tuple[CorrectedLoss, Records, float, dict[str, Any]]:  # fmt: skip
-    """Return the records that a descent takes, with their loss, and what to tell of an offset.
+    """Return the records that a descent takes, with their loss, and what to tell of an offset and of noise scales.
 
     An offset without another target and weights that stand for it is a column more, whose parameter the records hold.
     So it is for records that are a part of a stream, unless another target alone stands for it. The number is what an
@@ -95,7 +95,10 @@ def checked_run(
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
-    marked, factor, is_held = {} if offset is None else {"offset": True}, 1.0, False
+    marked: dict[str, Any] = {} if offset is None else {"offset": True}
+    factor, is_held = 1.0, False
+    if noise_scale is not None:
+        marked |= {"noise_scale": True}
     if offset is not None:
         y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, is_part=is_part)
     run = corrected.records(

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -472,13 +472,14 @@ class Fit:
         """
         return self._inference().interval(self.theta.ravel(), level).reshape(*self.theta.shape, 2)
 
-    def wald_test(self, restrictions: ArrayLike, values: ArrayLike = 0.0) -> WaldTest:
+    def wald_test(self, restrictions: ArrayLike | str | Sequence[str], values: ArrayLike = 0.0) -> WaldTest:
         """Test R theta = r; the p value holds whatever the bias of the correction is within `bias_bound`.
 
         Parameters
         ----------
-        restrictions : array of shape (Q,) or (k, Q)
-            R, over all parameters, scores after one another.
+        restrictions : array of shape (Q,) or (k, Q), str or sequence of str
+            R, over all parameters, scores after one another; or the names of k parameters as the summary has them,
+            whose values are tested together. The name of a column of categories stands for all of its indicators.
         values : float or array of shape (k,)
             r.
 
@@ -493,9 +494,10 @@ class Fit:
         InferenceError
             As for `confidence_interval`; or there are more restrictions than few clusters or batches can test.
         ValueError
-            The shapes do not fit, or the rows of R are linearly dependent.
+            The shapes do not fit, or the rows of R are linearly dependent; or there is no parameter of a name.
         """
-        return self._inference().test(self.theta.ravel(), restrictions, values)
+        rows = Coefficients.of(self, 0.95, original_units=False).rows_of(restrictions)
+        return self._inference().test(self.theta.ravel(), restrictions if rows is None else rows, values)
 
     # ---- reading -----------------------------------------------------------------------------------------
 

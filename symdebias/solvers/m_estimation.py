@@ -338,6 +338,7 @@ def estimated(
             "last_step": root.last_step,
             "l2": l2,
             **({"offset": True} if has_offset else {}),
+            **({"noise_scale": True} if records.correction.per_record else {}),
             **health.as_diagnostics(),
             "outside": None
             if known is None or resolved.design is None

@@ -132,7 +132,7 @@ BAD = {
         functools.partial(calibration_curve, 500 * THETA), {"link": "exponential"}, DivergenceError, "or not finite",
     ),
     "noise without waves": (
-        CURVE, {"release": release_of(sd.UniformMechanism(0.3))}, NoExactCorrectionError, "no wave can be undone",
+        CURVE, {"release": release_of(sd.UniformMechanism(0.3))}, NoExactCorrectionError, "waves are not undone",
     ),
     "a cap": (
         functools.partial(calibration_curve, [1.0, -1.0]),

@@ -499,7 +499,7 @@ BAD = {
     ),
     "no waves": (
         EVALUATE, {"metric": "accuracy", "release": release_of(sd.UniformMechanism(0.5))},
-        NoExactCorrectionError, "no wave can be undone",
+        NoExactCorrectionError, "other noise waves are not undone",
     ),
     "overflow": (
         functools.partial(evaluate, 2000 * THETA), {"metric": "poisson"}, DivergenceError, "record 0 is beyond",

@@ -103,7 +103,11 @@ BAD = {
     "a matrix": ({"thresholds": [[0.0, 1.0]]}, TypeError, "nor a list of scores"),
     "model": ({"label_model": "probit"}, ValueError, "label_model='probit'"),
     "one label": ({"y": np.ones(4)}, InferenceError, "smaller label is 0"),
-    "no waves": ({"release": release_of(sd.UniformMechanism(0.5))}, NoExactCorrectionError, "no wave can be undone"),
+    "no waves": (
+        {"release": release_of(sd.UniformMechanism(0.5))},
+        NoExactCorrectionError,
+        "other noise waves are not undone",
+    ),
 }
 
 

@@ -285,6 +285,26 @@ def test_what_comes_per_record_is_routed():
         sklearn.set_config(enable_metadata_routing=False)
 
 
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_a_scorer_takes_the_offset_of_the_model():
+    release = sd.Release(features=NOISE)
+    known, counts = np.linspace(-0.5, 0.5, 2000), np.arange(2000) % 3
+    noised = release.privatize(X[:2000], counts, random_state=1)
+    sklearn.set_config(enable_metadata_routing=True)
+    try:
+        model = sd.DebiasedRegressor("poisson", release=release).set_fit_request(offset=True)
+        scorer = sd.CorrectedScorer("poisson").set_score_request(offset=True)
+        search = GridSearchCV(model, {"l2": [0.0]}, scoring=scorer, cv=2, error_score="raise")
+        search.fit(noised.X, counts, offset=known)
+        half = clone(model).fit(noised.X[1000:], counts[1000:], offset=known[1000:])
+        held = sd.evaluation.evaluate(half.fit_, noised.X[:1000], counts[:1000], metric="poisson", offset=known[:1000])
+        assert search.cv_results_["split0_test_score"][0] == -held.value
+        with pytest.raises(ValueError, match="this fit has an offset"):
+            sd.CorrectedScorer("poisson")(half, noised.X[:1000], counts[:1000])
+    finally:
+        sklearn.set_config(enable_metadata_routing=False)
+
+
 def test_weights_count_records():
     noised = SIGNED.privatize(X[:2000], SIGNS[:2000], random_state=1)
     weights = np.arange(2000) % 2

@@ -129,6 +129,18 @@ def test_codes_of_labels_of_text_are_said():
     assert "labels " not in numbers.summary()
 
 
+def test_parameters_are_tested_by_their_names():
+    columns = {"age": sd.LaplaceMechanism.from_scale(0.1), "place": sd.RandomizedResponse(1.0, ("n", "e", "s"))}
+    release = sd.Release(columns, fit_intercept=True)
+    fit = made(release, [2.0, 0.1, -0.2, 1.0], Inference(np.diag([4.0, 1.0, 9.0, 1.0]) / 100, "sandwich"))
+    assert fit.names == ("age", "place=e", "place=s", "intercept")
+    for names, rows in (("age", [0]), (["place=s", "age"], [2, 0]), (("place",), [1, 2]), ("place", [1, 2])):
+        assert fit.wald_test(names).pvalue == fit.wald_test(np.eye(4)[rows]).pvalue
+    assert fit.wald_test("age", 2.0).statistic == 0.0
+    with pytest.raises(ValueError, match=r"'Age' is no parameter of this fit; these are age, place=e, .*Name some of"):
+        fit.wald_test("Age")
+
+
 def test_warnings_stand_below_the_table():
     known = {"noise_inflation": 250.0, "on_ball": True, "safeguards": ("theta lies on the ball of radius=",)}
     fit = made(standardised(), [1.0, 1.0, 1.0], Inference(COVARIANCE, "sandwich", refusal="held"), diagnostics=known)

@@ -63,7 +63,7 @@ def test_noise_is_fresh_private_and_drawn_once(tmp_path):
     """Equal records have other noise in every partition, and are the same whenever they are asked for."""
     release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))})
     noised = sd.distributed.privatize(release, da.full((200, 1), 40.0, chunks=50), folder=tmp_path / "out")
-    with pytest.raises(sd.exceptions.FormatError, match=r"which symdebias\.distributed\.load reads"):
+    with pytest.raises(sd.exceptions.FormatError, match=r"Read it by symdebias\.distributed\.load"):
         sd.load(tmp_path / "out")
     first, second = noised.X.compute(), noised.X.compute()
     np.testing.assert_array_equal(first, second)
