@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, VarianceWarning
-from symdebias.records import Records
+from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.curvature import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import inverse_root, units_of
@@ -34,8 +34,9 @@ _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
 # The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero; so
 # many are warned of wherever training began. In between they are noise of the steps, or cost little beside other work.
 _STANDSTILL, _CERTAIN, _FAR = 0.5, 5.0, 10.0
-# Directions in which gradients vary by less than this share of the most are taken for rounding.
-_LEAST_SPREAD = 1e-12
+# Directions in which gradients vary by less than this share of the most are taken for rounding; and how many records
+# for each parameter tell how they vary.
+_LEAST_SPREAD, _FOR_EACH = 1e-12, 20
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
@@ -195,6 +196,21 @@ class Examination:
             meat += gradients @ gradients.T
         return meat / len(rows)
 
+    def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
+        """Return the covariance of the weighted gradients of tested records, with their penalty, by some of them."""
+        factors, tested = self._factors(theta), len(self.records.tested)
+        some = slice(None, None, max(1, tested // max(LOOKED_AT, _FOR_EACH * len(theta))))
+        if factors is None:
+            gradients = self._gradients(theta)[some]
+        else:
+            slopes, bends, jacobian = factors
+            gradients = slopes[some, None] * self._lengths(self.records.tested)[0][some] + bends[:, some].T @ jacobian
+        gradients = gradients + penalty * theta
+        if len(self.records.weights):
+            gradients *= self._own[some]
+        gradients -= gradients.mean(axis=0)
+        return np.asarray(gradients.T @ gradients / len(gradients))
+
     def _relative(self, records: Records, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the squared norms of gradients of records relative to the metric, unweighted, and their weighted mean.
 
@@ -326,7 +342,7 @@ class Examination:
         tested = self.records.tested
         _, mean = self._tested(theta)
         gradient = mean + (penalty * theta) @ self._root
-        away = _errors_from_zero(gradient, self._root.T @ self._meat(theta, penalty) @ self._root, len(tested))
+        away = _errors_from_zero(gradient, self._root.T @ self._spread(theta, penalty) @ self._root, len(tested))
         said = self.standstill(start, theta, penalty)
         if said is not None or away <= _CERTAIN:
             return said, said is not None
@@ -375,17 +391,15 @@ class Examination:
         return size / before
 
 
-def _errors_from_zero(mean: FloatArray, meat: FloatArray, count: int) -> float:
+def _errors_from_zero(mean: FloatArray, covariance: FloatArray, count: int) -> float:
     """Return how many standard errors the mean of vectors is from zero, beyond chance, where it is the farthest.
 
-    It is the root of Hotelling's statistic of so many vectors with a mean outer product `meat`, less what it is by
-    chance, the number of directions in which they vary.
+    It is the root of Hotelling's statistic of so many vectors of a covariance, less what it is by chance, the number of
+    directions in which they vary.
     """
-    sizes, directions = eigh(meat)
+    sizes, directions = eigh(covariance)
     vary = sizes > _LEAST_SPREAD * sizes.max(initial=0.0)
-    share = float(np.sum((mean @ directions[:, vary]) ** 2 / sizes[vary]))
-    # Squares about the mean are 1 - share of those about zero along it.
-    statistic = count * share / (1 - share) if share < 1 else math.inf
+    statistic = count * float(np.sum((mean @ directions[:, vary]) ** 2 / sizes[vary]))
     return math.sqrt(max(statistic - np.count_nonzero(vary), 0.0))
 
 
