@@ -28,7 +28,6 @@ pytestmark = pytest.mark.newest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.filterwarnings("ignore:training has not arrived:symdebias.exceptions.ConvergenceWarning")
 def test_the_example_of_the_mean_model():
     report = runpy.run_path(str(ROOT / "examples" / "mean_model.py"))["mean_model_report"]
     text = report(demo.synthetic_problem(2, 2.0, records=200_000), draws=5)

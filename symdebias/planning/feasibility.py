@@ -44,7 +44,7 @@ class Feasibility:
     release : Release
         The release of the schema.
     needed : float
-        How many records would tell a parameter of 1 from 0, to first order.
+        How many records would tell a parameter of 1 from 0, to first order, and are enough for a fit.
 
     Examples
     --------
@@ -68,9 +68,9 @@ class Feasibility:
     def is_feasible(self) -> bool:
         """Whether each parameter of 1, intercept aside, is told from 0 at the level 0.05 with power 0.8.
 
-        And whether a fit is to be expected at all: see `ExpectedFit.curvature`.
+        A fit is to be expected besides: see `ExpectedFit.curvature`.
         """
-        return self.needed <= self.expected.records and not self.expected.curvature < LEAST_CURVATURE
+        return self.needed <= self.expected.records
 
     def as_json(self) -> dict[str, Any]:
         """Return what was found as JSON has it."""
@@ -157,7 +157,7 @@ def feasibility(
     Examples
     --------
     >>> found = feasibility({
-    ...     "epsilon": 4.0, "delta": 1e-6, "loss": "exponential",
+    ...     "epsilon": 4.0, "loss": "logistic",
     ...     "columns": {"age": {"bounds": [18, 90]}},
     ...     "target": {"name": "income", "categories": ["low", "high"]},
     ... }, n=50_000)
@@ -185,7 +185,8 @@ def feasibility(
     # From the middle of a column to its end.
     reach = {name: half for name, (_, half) in _in_own_units(declared, release).items()}
     slopes = expected.standard_errors[: len(names)] * [reach.get(name, 1.0) for name in parameters[: len(names)]]
-    needed = expected.records * float((slopes.max() / _TOLD_APART) ** 2)
+    told, curved = slopes.max() / _TOLD_APART, LEAST_CURVATURE / expected.curvature
+    needed = expected.records * float(max(told, curved) ** 2)
     return Feasibility(expected, tuple(parameters), units, release, math.ceil(needed))
 
 

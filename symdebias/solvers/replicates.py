@@ -261,13 +261,13 @@ def sgd_replicates(
     >>> y = np.where(X @ [2.0, -1.0] + 0.5 * rng.normal(size=30_000) > 0, 1.0, -1.0)
     >>> noised = sd.Release(features=sd.GaussianMechanism.from_scale(0.4)).privatize(X, y, random_state=0)
     >>> corrected = sd.debias(sd.losses.exponential(), noised.release)
-    >>> grid = [{"step_size": size, "l2": l2} for size in (0.02, 0.2) for l2 in (0.01, 1.0)]
+    >>> grid = [{"step_size": size, "l2": l2} for size in (0.1, 0.5) for l2 in (0.01, 1.0)]
     >>> train, test = slice(None, 20_000), slice(20_000, None)
     >>> replicates = sd.sgd_replicates(corrected, noised.X[train], noised.y[train], grid, epochs=5, random_state=0)
     >>> held_out = replicates.mean_losses(noised.X[test], noised.y[test])
     >>> best = int(np.nanargmin(held_out))
     >>> replicates.settings[best], replicates[best].theta.shape
-    ({'step_size': 0.2, 'l2': 0.01}, (2,))
+    ({'step_size': 0.5, 'l2': 0.01}, (2,))
     """
     require_corrected(corrected)
     given = checked_settings(settings, inspect.signature(sgd_replicates).parameters)

@@ -187,7 +187,7 @@ def sgd(
     >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
     >>> noised = release.privatize(X, y, random_state=0)
     >>> corrected = sd.debias(sd.losses.exponential(), noised.release)
-    >>> fit = sd.sgd(corrected, noised.X, noised.y, step_size=0.05, l2=0.1, epochs=5, random_state=0)
+    >>> fit = sd.sgd(corrected, noised.X, noised.y, step_size=0.2, l2=0.1, epochs=20, random_state=0)
     >>> bool(fit.theta[0] > 0 > fit.theta[1])
     True
     """

@@ -337,7 +337,9 @@ def run_script(folder, hash_seed, packages=None):
 
 
 FIT = """
+import warnings
 import numpy as np, symdebias as sd
+warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
 release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
 X = np.random.default_rng(0).normal(size=(200, 2))
 corrected = sd.debias(sd.losses.least_squares(), release)
