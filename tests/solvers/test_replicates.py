@@ -143,6 +143,7 @@ def test_replicates_that_fail_on_their_way_leave_those_that_begin_later_alone():
     np.testing.assert_allclose(found.thetas[::2], apart.thetas, rtol=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore:.*training has not arrived:symdebias.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("columns", [1, pytest.param(33, marks=pytest.mark.exhaustive)])
 def test_records_of_one_column_and_of_many_have_a_tile_of_their_own(columns):
     """The order of a tile's entries is part of the type for which a kernel is compiled."""
