@@ -298,7 +298,7 @@ def of_records(
         covariance *= records.present / max(records.present - size, 1)
     told = np.zeros((len(far), size))
     # Those looked at stand for as many as they are apart, and the far ones for themselves.
-    counted = stride * _are_among(far, records.every(stride))
+    counted = stride * _are_among(far, records.every(stride)) if len(far) else far
     for index, place in enumerate(far):
         own = records.taken(slice(place, place + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
@@ -317,10 +317,11 @@ def of_records(
 
 
 def _are_among(places: IntegerArray, some: slice | IntegerArray) -> IntegerArray:
-    """Return 1 for places that some places of records have, and 0 for others."""
+    """Return 1 for places that some places of records, in order, have, and 0 for others."""
     if isinstance(some, slice):
         return np.asarray((places - (some.start or 0)) % (some.step or 1) == 0, dtype=np.int64)
-    return np.asarray(np.isin(places, some), dtype=np.int64)
+    at = np.minimum(np.searchsorted(some, places), len(some) - 1)
+    return np.asarray(some[at] == places, dtype=np.int64)
 
 
 def _far_records(records: Records, metric: FloatArray) -> IntegerArray:
