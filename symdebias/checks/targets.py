@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.losses import Loss
@@ -38,20 +38,22 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, wei
         least value at those; or true targets with additive noise are of another coding than its two labels, as
         `labels_off` says of the first ten thousand.
     """
-    are_arrays = isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)
-    present = np.flatnonzero(weights) if are_arrays and len(weights) and not weights.all() else None
-    _refuse_negative(corrected, target, present)
+    if isinstance(target, np.ndarray) and isinstance(weights, np.ndarray) and len(weights):
+        # They keep their places, which messages name.
+        target = np.where(weights > 0, target, math.nan)
+    _refuse_negative(corrected, target)
     labels, release = corrected.declared.target_values, corrected.release
     if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
         return
     noise = release.target_noise
     if isinstance(noise, AdditiveNoise):
-        told = labels_off(_known(target, present)[:_HEAD], (labels[0], labels[1]), noise.variance)
+        known = target if isinstance(target, np.ndarray) else np.asarray(target[:_HEAD])
+        told = labels_off(_present(known)[:_HEAD], (labels[0], labels[1]), noise.variance)
         if told:
             raise ValueError(f"{told} Noise labels as the loss has them, or declare target_values on the loss.")
 
 
-def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows, present: IntegerArray | None) -> None:
+def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
     """Refuse negative targets of a loss of counts, or of another one whose mean is positive at every score.
 
     A loss that has a least value at a negative target all the same, as least squares about exp(u), takes it. Targets of
@@ -61,15 +63,14 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows, presen
     if corrected.method == "none" or release.coupling is not None or not loss.scores:
         return
     noise = release.target_noise
-    known = _known(target, present)
+    known = target if isinstance(target, np.ndarray) else np.asarray(target[:_HEAD])
     declared = noise.inputs if isinstance(noise, ChannelNoise) else loss.target_values
     if declared is not None:
         wrong = f"the label {min(declared):g} is declared" if min(declared) < 0 else ""
     elif noise is None:
-        below = np.flatnonzero(known < 0)
-        places = below if present is None else present[below]
-        wrong = f"y[{places[0]}] is negative" if len(places) else ""
+        wrong = f"y[{int(np.argmax(known < 0))}] is negative" if (known < 0).any() else ""
     else:
+        known = _present(known)
         far = isinstance(noise, AdditiveNoise) and len(known) > 1
         error = float(known.std()) / math.sqrt(len(known)) if far else math.inf
         is_far = len(known) > 0 and known.mean() < -_FAR * error
@@ -84,11 +85,10 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows, presen
         )
 
 
-def _known(target: FloatArray | Rows, present: IntegerArray | None) -> FloatArray:
-    """Return the targets that are looked at: those with weight, by their places, or the first that are to be read."""
-    if not isinstance(target, np.ndarray):
-        return np.asarray(target[:_HEAD])
-    return target if present is None else target[present]
+def _present(target: FloatArray) -> FloatArray:
+    """Return the targets that are numbers: those with weight."""
+    is_number = ~np.isnan(target)
+    return target if is_number.all() else target[is_number]
 
 
 def _falls_without_end(loss: Loss) -> bool:
