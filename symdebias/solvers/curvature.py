@@ -89,17 +89,16 @@ def least_curvature(
     n = records.present
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
-    part, frame = records.looked_at, frame_of(records)
+    part = records.looked_at
     stride = max(1, n // LOOKED_AT)
     while True:
         look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found
-        sizes, vectors = eigh(frame.freed(found + np.diag(penalty)), frame.freed(weighing), subset_by_index=(0, 0))
-        own = look.along(frame.direction(vectors[:, 0]))
-        error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
-        least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
+        size, spread = look.least(found + np.diag(penalty))
+        error = spread / math.sqrt(len(part) if hessian is None else n)
+        least = size / error if error > 0 else math.copysign(math.inf, size)
         if hessian is not None or least >= LEAST_CURVATURE or stride == 1:
             return least, found
         stride = max(1, stride // _MORE)
@@ -122,10 +121,8 @@ def curvature_of_records(records: Records, theta: FloatArray, metric: FloatArray
     hessian : array of shape (Q, Q), float64
         The mean Hessian.
     """
-    weighing = definite(metric)
-    sizes, vectors = eigh(hessian, weighing, subset_by_index=(0, 0))
-    spread = float(_Look(records, theta, weighing).along(vectors[:, 0]).std())
-    return float(sizes[0]) / spread if spread > 0 else math.inf
+    size, spread = _Look(records, theta, definite(metric)).least(hessian)
+    return size / spread if spread > 0 else math.copysign(math.inf, size)
 
 
 def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
@@ -192,6 +189,12 @@ class _Look:
             return self.records.derivatives()(self.theta).hessian
         # Next to the sampling error of so few records that of forward differences is nothing.
         return self.records.differenced(self.theta, _FORWARD * self.step * self.units, forward=True)
+
+    def least(self, hessian: FloatArray) -> tuple[float, float]:
+        """Return the least curvature of a Hessian relative to the metric, and the spread of records' own along it."""
+        frame = frame_of(self.records)
+        sizes, vectors = eigh(frame.freed(hessian), frame.freed(self.metric), subset_by_index=(0, 0))
+        return float(sizes[0]), float(self.along(frame.direction(vectors[:, 0])).std())
 
     def along(self, direction: FloatArray) -> FloatArray:
         """Return direction'(Hessian of a record) direction for each record."""

@@ -175,41 +175,39 @@ class Examination:
             self._last_whole = theta.copy(), found
         return self._last_whole[1]
 
-    def _meat(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
-        """Return the mean outer product of the weighted gradients of the tested records, with their penalty."""
-        tested, factors, slope = self.records.tested, self._factors(theta), penalty * theta
-        own = self._own if len(self.records.weights) else None
-        if factors is None:
-            gradients = self._gradients(theta) + slope
-            gradients = gradients if own is None else own * gradients
-            return np.asarray(gradients.T @ gradients / len(gradients))
-        slopes, bends, jacobian = factors
-        rows, meat = self._lengths(tested)[0], np.zeros((len(theta), len(theta)))
-        apart = np.vstack([jacobian, slope]).T
-        for part in _parts(rows):
-            columns = rows[part].T
-            # A parameter's gradients stand side by side.
-            gradients = np.multiply(columns, slopes[part], out=np.empty(columns.shape))
-            gradients += apart @ np.vstack([bends[:, part], np.ones(columns.shape[1])])
-            if own is not None:
-                gradients *= own[part, 0]
-            meat += gradients @ gradients.T
-        return meat / len(rows)
+    def _weighted_gradients(self, theta: FloatArray, penalty: FloatArray, part: slice) -> FloatArray:
+        """Return the weighted gradients of a part of the tested records, with their penalty, shape (Q, m).
 
-    def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
-        """Return the covariance of the weighted gradients of tested records, with their penalty, by some of them."""
-        factors, tested = self._factors(theta), len(self.records.tested)
-        some = slice(None, None, max(1, tested // max(LOOKED_AT, _FOR_EACH * len(theta))))
+        What belongs to a parameter stands side by side.
+        """
+        factors, slope = self._factors(theta), penalty * theta
         if factors is None:
-            gradients = self._gradients(theta)[some]
+            found = (self._gradients(theta)[part] + slope).T
         else:
             slopes, bends, jacobian = factors
-            gradients = slopes[some, None] * self._lengths(self.records.tested)[0][some] + bends[:, some].T @ jacobian
-        gradients = gradients + penalty * theta
+            columns = self._lengths(self.records.tested)[0][part].T
+            found = np.multiply(columns, slopes[part], out=np.empty(columns.shape))
+            found += np.vstack([jacobian, slope]).T @ np.vstack([bends[:, part], np.ones(columns.shape[1])])
         if len(self.records.weights):
-            gradients *= self._own[some]
-        gradients -= gradients.mean(axis=0)
-        return np.asarray(gradients.T @ gradients / len(gradients))
+            found *= self._own[part, 0]
+        return found
+
+    def _meat(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
+        """Return the mean outer product of the weighted gradients of the tested records, with their penalty."""
+        tested = self.records.tested
+        parts = [slice(None)] if self._factors(theta) is None else _parts(self._lengths(tested)[0])
+        meat = np.zeros((len(theta), len(theta)))
+        for part in parts:
+            gradients = self._weighted_gradients(theta, penalty, part)
+            meat += gradients @ gradients.T
+        return meat / len(tested)
+
+    def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
+        """Return the covariance of the same gradients, by some of them."""
+        apart = max(1, len(self.records.tested) // max(LOOKED_AT, _FOR_EACH * len(theta)))
+        gradients = self._weighted_gradients(theta, penalty, slice(None, None, apart))
+        gradients -= gradients.mean(axis=1, keepdims=True)
+        return np.asarray(gradients @ gradients.T / gradients.shape[1])
 
     def _relative(self, records: Records, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the squared norms of gradients of records relative to the metric, unweighted, and their weighted mean.
@@ -220,7 +218,7 @@ class Examination:
         is_tested = records is self.records.tested
         found = self._factors(theta) if is_tested else records.factored_gradients(theta)
         with np.errstate(all="ignore"):
-            shares = np.broadcast_to(self._own[:, 0] / len(records), len(records))
+            shares = records.shares
             if found is None:
                 gradients = self._gradients(theta) if is_tested else records.plain_gradients(theta)
                 relative = gradients @ self._root

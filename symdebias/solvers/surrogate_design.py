@@ -307,19 +307,33 @@ def _designed(
             f"{steepest:.2g}, and no surrogate stands for it there. Raise l2, use more records, or release with less "
             "noise."
         )
-    base = sum(part.inflation * float(carried @ slope**2) for part, slope in zip(numbers, judge.slopes, strict=True))
     reach = 2 * math.sqrt(variance)
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
     highest = surrogate.affordable_frequency(variances, records, shape)
-    noised = records * (1 - share_of_noise)
     whole = Scene(
         scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape
     )
 
+    def scenes(waves: int) -> list[Scene]:
+        found = sorted({max(length, waves * math.pi / highest) for length in lengths})
+        return [whole.of_waves(math.pi / length, waves) for length in found]
+
+    def bought(scene: Scene, dial: float) -> tuple[list[surrogate.Surrogate], float]:
+        """Return the surrogates of a dial, and the sample size that they are found for."""
+        enough = max(1.0, dial * records)
+        return scene.surrogates(numbers, enough, shared=_SHARED / dial), enough
+
+    if quick:
+        (scene,) = scenes(_WAVES[0])
+        found, enough = bought(scene, _DIALS[0])
+        return surrogate.Design(stated, variance, enough, tuple(found), math.nan, math.nan)
+    noised = records * (1 - share_of_noise)
+    base = sum(part.inflation * float(carried @ slope**2) for part, slope in zip(numbers, judge.slopes, strict=True))
+
     def candidate(scene: Scene, dial: float) -> _Candidate:
-        found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
+        found, _ = bought(scene, dial)
         spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
         spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(judge, numbers, scene, found) / records
         error = math.sqrt(spent / noised)
@@ -327,15 +341,6 @@ def _designed(
         reached = critical_value(0.95, bias / error) * error if error > 0 else bias
         return _Candidate(reached, spent, scene, found, dial, bias / error if error > 0 else math.inf)
 
-    def scenes(waves: int) -> list[Scene]:
-        found = sorted({max(length, waves * math.pi / highest) for length in lengths})
-        return [whole.of_waves(math.pi / length, waves) for length in found]
-
-    if quick:
-        (scene,) = scenes(_WAVES[0])
-        enough = max(1.0, _DIALS[0] * records)
-        found = scene.surrogates(numbers, enough, shared=_SHARED / _DIALS[0])
-        return surrogate.Design(stated, variance, enough, tuple(found), math.nan, math.nan)
     best: _Candidate | None = None
     cheapest = dearest = math.inf
     for waves in _WAVES:
