@@ -41,6 +41,7 @@ _SIDE_BY_SIDE = 64
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
+BooleanArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def features_array(
@@ -340,11 +341,11 @@ def _are_opposite(labels: FloatArray, value: float) -> bool:
     return all(np.bitwise_or.reduce(block) & ~sign == size == np.bitwise_and.reduce(block) & ~sign for block in blocks)
 
 
-def _among(labels: FloatArray, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _among(labels: FloatArray, values: Sequence[float]) -> BooleanArray:
     """Return which labels are among some values."""
     if _are_codes(values):
         return np.asarray((labels >= 0) & (labels < len(values)) & (labels == np.floor(labels)))
-    allowed: np.ndarray[Any, np.dtype[np.bool_]] = labels == values[0]
+    allowed: BooleanArray = labels == values[0]
     for value in values[1:]:
         allowed |= labels == value
     return allowed
@@ -355,7 +356,7 @@ def _are_codes(values: Sequence[Any]) -> bool:
     return tuple(values) == tuple(range(len(values)))
 
 
-def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+def places_among(known: Sequence[float], values: FloatArray) -> IntegerArray:
     """Return the places of values among known ones, each of which is one of them.
 
     Parameters
@@ -369,7 +370,7 @@ def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, 
         return values.astype(np.int64)
     numbers = np.array(known)
     order = np.argsort(numbers)
-    places: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(numbers, values, sorter=order)]
+    places: IntegerArray = order[np.searchsorted(numbers, values, sorter=order)]
     return places
 
 
@@ -398,7 +399,7 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
     return weights
 
 
-def per_record_scales(noise_scale: Any, allowed: np.ndarray[Any, np.dtype[np.bool_]], *, rows: int) -> FloatArray:
+def per_record_scales(noise_scale: Any, allowed: BooleanArray, *, rows: int) -> FloatArray:
     """Return noise scales of the records' own as an array of shape (n, p), float64.
 
     They are standard deviations, zero or more, of shape (n,) or (n, p); one per record stands for all columns that are
@@ -500,7 +501,7 @@ def parameter_bounds(bounds: Any, length: int) -> tuple[FloatArray, FloatArray]:
     return lower, upper
 
 
-def cluster_codes(clusters: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def cluster_codes(clusters: Any, *, rows: int) -> IntegerArray:
     """Return labels of clusters as codes 0 to G - 1, shape (n,), int64.
 
     Raises

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, label_array, parameter_array, per_record_scales, places_among
+from symdebias._arrays import (
+    BooleanArray,
+    FloatArray,
+    IntegerArray,
+    label_array,
+    parameter_array,
+    per_record_scales,
+    places_among,
+)
 from symdebias._rows import Rows
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.plain import is_plain
@@ -414,7 +422,7 @@ class Correction:
         """
         return None if noise_scale is None else per_record_scales(noise_scale, self._own_noise(), rows=rows)
 
-    def _own_noise(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _own_noise(self) -> BooleanArray:
         """Return which columns of X may have noise scales of the records' own."""
         if not self.method.corrects:
             raise ValueError('method="none" corrects no noise. Leave noise_scale out.')
@@ -446,7 +454,7 @@ class Correction:
             )
         return allowed
 
-    def codes_of_targets(self, target: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def codes_of_targets(self, target: FloatArray) -> IntegerArray:
         """Return the codes of released targets that take finitely many values, in the order of looked-up numbers."""
         noise = self.release.target_noise if self.method.corrects else None
         values = noise.outputs if isinstance(noise, ChannelNoise) else self.loss.target_values

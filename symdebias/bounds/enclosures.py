@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias.bounds.intervals import Range, natural_range
 from symdebias.bounds.search import largest_found
 from symdebias.bounds.tight import tight_derivative
 from symdebias.noise import exactly
 
-_Mask = np.ndarray[Any, np.dtype[np.bool_]]
+_Mask = BooleanArray
 
 # A bound is above a value that is taken by this share of it at most, where cutting cells gets there.
 _CLOSE = 1e-3

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 from scipy import special
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias.codegen.functions import (
     expit,
     inverse_mills,
@@ -102,7 +102,7 @@ class Range:
         """Return the intersection with another range of the same numbers."""
         return Range(np.asarray(np.maximum(self.low, other.low)), np.asarray(np.minimum(self.high, other.high)))
 
-    def _is(self, value: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _is(self, value: float) -> BooleanArray:
         return np.asarray((self.low == value) & (self.high == value))
 
 
@@ -215,7 +215,7 @@ def _outward(low: FloatArray, high: FloatArray, ulps: float = 1.0) -> Range:
     return Range(np.asarray(low), np.asarray(high))
 
 
-def _where(condition: np.ndarray[Any, np.dtype[np.bool_]], first: Range, second: Range) -> Range:
+def _where(condition: BooleanArray, first: Range, second: Range) -> Range:
     return Range(np.where(condition, first.low, second.low), np.where(condition, first.high, second.high))
 
 

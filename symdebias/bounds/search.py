@@ -1,11 +1,10 @@
 """The largest sizes of functions on an interval, searched for: what is found is a lower bound."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 
 # Points of the grid, the peaks that are looked at more closely, and how often.
 _GRID, _PEAKS, _ROUNDS = 4001, 8, 5
@@ -37,10 +36,8 @@ def largest_found(
     return best[0], best[1]
 
 
-def _peaks(sizes: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _peaks(sizes: FloatArray) -> IntegerArray:
     """Return the places of the highest local maxima, the ends among them."""
     padded = np.concatenate([[-1.0], sizes, [-1.0]])
-    places: np.ndarray[Any, np.dtype[np.int64]] = np.flatnonzero(
-        (padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])
-    )
+    places: IntegerArray = np.flatnonzero((padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:]))
     return places[np.argsort(-sizes[places])[:_PEAKS]]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 
 # Thresholds that are tried on one half of the sample.
 _THRESHOLDS = 200
-Event = Callable[[FloatArray], np.ndarray[Any, np.dtype[np.bool_]]]
+Event = Callable[[FloatArray], BooleanArray]
 
 
 @dataclass(frozen=True)

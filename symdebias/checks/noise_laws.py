@@ -14,7 +14,7 @@ import scipy
 import sympy as sp
 from scipy import special
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.mechanisms.base import Noise
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.zonal import ZonalNoise
@@ -37,7 +37,7 @@ class Statistic:
     thresholds: FloatArray  # Of shape (m,): ascending.
     chances: FloatArray  # Of shape (m,): the probability of a number that is at most the threshold.
 
-    def counts(self, sent: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def counts(self, sent: FloatArray) -> IntegerArray:
         """Return how many numbers are at most each threshold; one that is not finite is none."""
         numbers = np.asarray(self.of(sent), dtype=float)
         return np.searchsorted(np.sort(numbers[np.isfinite(numbers)]), self.thresholds, side="right")

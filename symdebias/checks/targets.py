@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.losses import Loss
@@ -38,22 +38,20 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, wei
         least value at those; or true targets with additive noise are of another coding than its two labels, as
         `labels_off` says of the first ten thousand.
     """
-    if isinstance(target, np.ndarray) and isinstance(weights, np.ndarray) and len(weights):
-        # They keep their places, which messages name.
-        target = np.where(weights > 0, target, math.nan)
-    _refuse_negative(corrected, target)
+    are_arrays = isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)
+    present = weights > 0 if are_arrays and len(weights) and not weights.all() else None
+    _refuse_negative(corrected, target, present)
     labels, release = corrected.declared.target_values, corrected.release
     if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
         return
     noise = release.target_noise
     if isinstance(noise, AdditiveNoise):
-        known = target if isinstance(target, np.ndarray) else np.asarray(target[:_HEAD])
-        told = labels_off(_present(known)[:_HEAD], (labels[0], labels[1]), noise.variance)
+        told = labels_off(_known(target, present)[:_HEAD], (labels[0], labels[1]), noise.variance)
         if told:
             raise ValueError(f"{told} Noise labels as the loss has them, or declare target_values on the loss.")
 
 
-def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
+def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows, present: BooleanArray | None) -> None:
     """Refuse negative targets of a loss of counts, or of another one whose mean is positive at every score.
 
     A loss that has a least value at a negative target all the same, as least squares about exp(u), takes it. Targets of
@@ -63,14 +61,14 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> Non
     if corrected.method == "none" or release.coupling is not None or not loss.scores:
         return
     noise = release.target_noise
-    known = target if isinstance(target, np.ndarray) else np.asarray(target[:_HEAD])
+    known = _known(target, present)
     declared = noise.inputs if isinstance(noise, ChannelNoise) else loss.target_values
     if declared is not None:
         wrong = f"the label {min(declared):g} is declared" if min(declared) < 0 else ""
     elif noise is None:
-        wrong = f"y[{int(np.argmax(known < 0))}] is negative" if (known < 0).any() else ""
+        below = known < 0
+        wrong = f"y[{_first_place(below, present)}] is negative" if below.any() else ""
     else:
-        known = _present(known)
         far = isinstance(noise, AdditiveNoise) and len(known) > 1
         error = float(known.std()) / math.sqrt(len(known)) if far else math.inf
         is_far = len(known) > 0 and known.mean() < -_FAR * error
@@ -85,10 +83,17 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows) -> Non
         )
 
 
-def _present(target: FloatArray) -> FloatArray:
-    """Return the targets that are numbers: those with weight."""
-    is_number = ~np.isnan(target)
-    return target if is_number.all() else target[is_number]
+def _known(target: FloatArray | Rows, present: BooleanArray | None) -> FloatArray:
+    """Return the targets that are looked at: those with weight, or the first of a source that is read in blocks."""
+    if not isinstance(target, np.ndarray):
+        return np.asarray(target[:_HEAD])
+    return target if present is None else target[present]
+
+
+def _first_place(is_so: BooleanArray, present: BooleanArray | None) -> int:
+    """Return the place among all targets of the first known one that is so; there is one."""
+    first = int(is_so.argmax())
+    return first if present is None else int(np.flatnonzero(present)[first])
 
 
 def _falls_without_end(loss: Loss) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import EPSILON
 from symdebias.labels.response import response_matrix
 from symdebias.mechanisms.label_loss import LABEL_LOSSES
@@ -14,7 +14,7 @@ from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
 from symdebias.mechanisms.realised import UNITS
 from symdebias.noise import checked_prior
 
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
+IntArray = IntegerArray
 # What merging and reassigning bins needs at most is a few rounds; each one lowers the loss.
 _MOST_ROUNDS = 100
 

@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from symdebias._arrays import FloatArray
-
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+from symdebias._arrays import BooleanArray, FloatArray
 
 _TOLERANCES = (1e-10, 1e-9, 1e-7)
 # Sums of k terms in float64, k up to a thousand, are right to this share of the sum of their sizes.
@@ -42,7 +40,7 @@ class Task:
         """The most that all masses can sum to: a column has a share of at least this inverse in the row sums."""
         return len(self.labels) / (1 + (len(self.labels) - 1) * self.low)
 
-    def weights(self, chosen: BoolArray) -> FloatArray:
+    def weights(self, chosen: BooleanArray) -> FloatArray:
         """Return the entries v of columns, shape (c, k), for their sets."""
         return np.where(chosen, 1.0, self.low)
 
@@ -51,7 +49,7 @@ class Task:
 class Columns:
     """Columns to choose from."""
 
-    chosen: BoolArray  # Of shape (c, k): their sets of labels.
+    chosen: BooleanArray  # Of shape (c, k): their sets of labels.
     outputs: FloatArray  # Of shape (c,): their outputs.
 
     def with_more(self, other: "Columns") -> "Columns":
@@ -143,19 +141,19 @@ def best_masses(task: Task, columns: Columns, near: FloatArray | None = None) ->
     return Optimum(np.asarray(result.x) * scale, float(result.fun) * unit, duals)
 
 
-Pricing = Callable[[Task, Duals], tuple[FloatArray, FloatArray, BoolArray]]
+Pricing = Callable[[Task, Duals], tuple[FloatArray, FloatArray, BooleanArray]]
 
 
 def price_outputs(outputs: FloatArray) -> Pricing:
     """Return the pricing of columns of given outputs: the output, the least cost and the set of each, as arrays."""
 
-    def price(task: Task, duals: Duals) -> tuple[FloatArray, FloatArray, BoolArray]:
+    def price(task: Task, duals: Duals) -> tuple[FloatArray, FloatArray, BooleanArray]:
         return (outputs, *_cheapest(task, duals, outputs))
 
     return price
 
 
-def price_line(task: Task, duals: Duals) -> tuple[FloatArray, FloatArray, BoolArray]:
+def price_line(task: Task, duals: Duals) -> tuple[FloatArray, FloatArray, BooleanArray]:
     """Return the cheapest columns among all outputs on the line, of the squared loss.
 
     The sets {r_y(t) < 0} change at the zeros of quadratics only; between two of them the cost is one quadratic, whose
@@ -180,7 +178,7 @@ def price_line(task: Task, duals: Duals) -> tuple[FloatArray, FloatArray, BoolAr
     return (outputs, *_cheapest(task, duals, outputs))
 
 
-def _cheapest(task: Task, duals: Duals, outputs: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _cheapest(task: Task, duals: Duals, outputs: FloatArray) -> tuple[FloatArray, BooleanArray]:
     costs = task.prior * task.loss(outputs[:, None], task.labels) - duals.alpha - duals.beta * outputs[:, None]
     chosen = costs < 0
     return (task.weights(chosen) * costs).sum(axis=1), chosen

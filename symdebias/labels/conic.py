@@ -7,16 +7,15 @@ labels show where to look, and the pricing of `columns` proves that none was ove
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.labels.columns import Columns, Duals, Task, lower_bound, price_line
 
-IntArray = np.ndarray[Any, np.dtype[np.int64]]
+IntArray = IntegerArray
 
 # Up to so many labels all intervals are tried at once.
 _ALL = 64

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, check_finite_values, value_array
+from symdebias._arrays import BooleanArray, FloatArray, check_finite_values, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.clipping import BoolArray, clipped_in_place
+from symdebias.mechanisms.clipping import clipped_in_place
 from symdebias.mechanisms.ranges import Ball, Labels, Numbers, Pair, Range
 from symdebias.noise import (
     AdditiveNoise,
@@ -101,7 +101,7 @@ class Clipped:
     def __init__(
         self,
         values: FloatArray,
-        outside: BoolArray,
+        outside: BooleanArray,
         mechanism: "Mechanism",
         *,
         maker: object = None,

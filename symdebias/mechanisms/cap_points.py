@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.mechanisms import directions
 from symdebias.mechanisms.sampling import Source, in_parts
@@ -125,7 +125,7 @@ def _first_open(
 
 def _first_open_of_few(
     lifts: np.ndarray[Any, np.dtype[np.float32]], rim: float, below: np.int64, trials: float, source: Source
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], directions.Halves]:
+) -> tuple[IntegerArray, directions.Halves]:
     """Return which records, given coordinate by coordinate, may keep one of some trials each, and its upper halves."""
     dimension, records = lifts.shape
     numbers = 2 * ((dimension + 1) // 2) + 1
@@ -140,7 +140,7 @@ def _first_open_of_few(
 
 def _may_be_kept(
     lifts: np.ndarray[Any, np.dtype[np.float32]], upper: directions.Halves, rim: float, below: np.int32
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
+) -> BooleanArray:
     """Return which trials are not yet lost by the upper halves of their words, shape (n, each).
 
     The true points are given coordinate by coordinate, shape (D, n); the upper halves of lengths, angles and coins have
@@ -157,5 +157,5 @@ def _may_be_kept(
         cosine += coordinate[:, None] * vector
     cosine += np.float32(directions.rough_deviation(dimension)) * whole
     coarse = np.abs(lengths).min(axis=0) <= directions.COARSE * 2.0**32
-    kept: np.ndarray[Any, np.dtype[np.bool_]] = (cosine >= np.float32(rim) * size) | (upper[-1] <= below) | coarse
+    kept: BooleanArray = (cosine >= np.float32(rim) * size) | (upper[-1] <= below) | coarse
     return kept

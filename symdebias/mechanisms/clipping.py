@@ -3,15 +3,12 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray, check_finite_values
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray, check_finite_values
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, all_finite, over_chunks
-
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
 # Numbers of rows that are looked at together: they fit a cache. Sums of squares beyond which they may overflow, radii
@@ -19,12 +16,12 @@ UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their se
 _NUMBERS, _FAR_SUM, _NEAR_RADIUS, _LEAST_FACTOR = 2**14, 2.0**900, 2.0**-400, 2.0**-1000
 
 
-def any_column(outside: BoolArray) -> BoolArray:
+def any_column(outside: BooleanArray) -> BooleanArray:
     """Return which records have a True in some column."""
     return np.asarray(outside.reshape(len(outside), -1).any(axis=1))
 
 
-def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[FloatArray, BoolArray]:
+def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[FloatArray, BooleanArray]:
     """Return rows whose exact norm is at most the radius, and which of the given ones lay outside it.
 
     A norm of k squares is computed to a relative error below (k/2 + 2) 2^-53, a sum of k absolute values to one below
@@ -54,7 +51,7 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
     return clipped, outside
 
 
-def clipped_in_place(values: FloatArray, clip: Callable[[FloatArray], tuple[FloatArray, BoolArray]]) -> BoolArray:
+def clipped_in_place(values: FloatArray, clip: Callable[[FloatArray], tuple[FloatArray, BooleanArray]]) -> BooleanArray:
     """Write clipped values over those given, some rows at a time, and return which lay outside.
 
     Parameters
@@ -89,7 +86,7 @@ def require_finite(values: FloatArray) -> None:
         check_finite_values(values)
 
 
-def _many_in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
+def _many_in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BooleanArray]:
     """Return the same by a kernel, which reads each row once, on all cores."""
     clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
     kernel, columns = draws.compiled("clip_rows"), values.shape[1]
@@ -138,7 +135,7 @@ def _rows_at_once(columns: int) -> int:
     return max(1, _NUMBERS // max(1, columns))
 
 
-def between(values: FloatArray, low: float, high: float) -> tuple[FloatArray, BoolArray]:
+def between(values: FloatArray, low: float, high: float) -> tuple[FloatArray, BooleanArray]:
     """Return numbers, one per record, drawn in to an interval, and which of the records lay outside.
 
     Raises
@@ -195,7 +192,7 @@ def _sums(values: FloatArray, order: int) -> FloatArray:
         return np.asarray(np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values))
 
 
-def _ones_but_where(chosen: BoolArray, numbers: FloatArray) -> FloatArray:
+def _ones_but_where(chosen: BooleanArray, numbers: FloatArray) -> FloatArray:
     """Return some of the numbers and ones elsewhere, by their bits: `numpy.where` has a branch, which takes time."""
     one = np.float64(1.0).view(np.int64)
     bits = numbers.view(np.int64) ^ one
@@ -203,7 +200,7 @@ def _ones_but_where(chosen: BoolArray, numbers: FloatArray) -> FloatArray:
     return np.asarray((bits ^ one).view(np.float64))
 
 
-def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
+def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BooleanArray]:
     """Return the same of a block of rows."""
     least, wanted, most = _thresholds(radius, values.shape[1])
     sums = _sums(values, order)

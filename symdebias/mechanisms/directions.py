@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 
-Words = np.ndarray[Any, np.dtype[np.int64]]
+Words = IntegerArray
 # Of words.
 Halves = np.ndarray[Any, np.dtype[np.int32]]
 

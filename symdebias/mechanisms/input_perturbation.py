@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias._domains import COUNT, DELTA, OPEN_UNIT, RADIUS, SCALE
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.clipping import BoolArray, in_ball
+from symdebias.mechanisms.clipping import in_ball
 from symdebias.mechanisms.gaussian import gaussian_vector_noise
 from symdebias.mechanisms.ranges import Ball, Pair, Range
 from symdebias.noise import AdditiveNoise
@@ -47,7 +47,7 @@ class Halves(Range):
         first[[0, self.dimension]] = self.q_bound, self.p_bound
         return first, -first
 
-    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return rows with either half drawn in to its ball, and which had one outside."""
         if values.ndim != 2 or values.shape[1] != self.width:
             raise ValueError(

@@ -14,13 +14,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray, all_among, check_finite_values, check_labels, places_among
+from symdebias._arrays import (
+    BooleanArray,
+    FloatArray,
+    IntegerArray,
+    all_among,
+    check_finite_values,
+    check_labels,
+    places_among,
+)
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, over_chunks
 from symdebias.mechanisms.clipping import (
     UNCLIPPED,
-    BoolArray,
     any_column,
     between,
     in_ball,
@@ -71,7 +78,7 @@ class Range(ABC):
         return None
 
     @abstractmethod
-    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return a copy of values of shape (n,) or (n, k) brought inside, and which records lay outside."""
 
 
@@ -112,7 +119,7 @@ class Numbers(Range):
         assert self.bounds is not None
         return Fraction(self.bounds[1]) - Fraction(self.bounds[0])
 
-    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return numbers within the bounds, and which lay outside."""
         if self.bounds is None:
             require_finite(values)
@@ -211,7 +218,7 @@ class Ball(Range):
             wanted = math.nextafter(wanted, math.inf)
         return wanted
 
-    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return rows drawn in to the ball, and which lay outside; numbers are clipped to the interval."""
         if self.radius is None:
             require_finite(values)
@@ -338,7 +345,7 @@ class Grid(Numbers):
             nearest: FloatArray = np.rint(values / self.step)
         return nearest
 
-    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return values of the grid within the bounds, and which lay outside.
 
         Raises
@@ -361,7 +368,7 @@ class Grid(Numbers):
         # What is refused has a message of its own.
         return self._clip(values) if any(over_chunks(len(values), clip, NUMBERS)) else (clipped, outside)
 
-    def _clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def _clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         require_finite(values)
         places = self.places(values)
         far = ~(np.abs(places) <= _FARTHEST_PLACE)
@@ -388,7 +395,7 @@ class Grid(Numbers):
         low, high = self.places(np.array(self.bounds))
         return int(low), int(high)
 
-    def _holds(self, values: FloatArray) -> BoolArray:
+    def _holds(self, values: FloatArray) -> BooleanArray:
         """Return which values are multiples of the step up to 1 part in 1e12: 0.3 counts as 3 steps of 0.1."""
         with np.errstate(over="ignore", invalid="ignore"):
             quotients = values / self.step
@@ -472,7 +479,7 @@ class Labels(Range):
         """The largest absolute value of the numbers."""
         return max(map(abs, self.numbers))
 
-    def codes(self, values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def codes(self, values: FloatArray) -> IntegerArray:
         """Return the places, from 0 on, of numbers that stand for labels."""
         return places_among(self.numbers, values)
 
@@ -484,7 +491,7 @@ class Labels(Range):
     def _codes(self) -> tuple[float, ...]:
         return tuple(map(float, range(len(self.values))))
 
-    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return labels as they are; there is nothing that another one could be clipped to.
 
         Raises
@@ -591,5 +598,5 @@ def scale_of(sensitivity: Fraction, epsilon: float) -> float:
     return rounded_up(sensitivity / Fraction(epsilon))
 
 
-def _as_they_are(values: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _as_they_are(values: FloatArray) -> tuple[FloatArray, BooleanArray]:
     return values.copy(), np.zeros(len(values), dtype=bool)

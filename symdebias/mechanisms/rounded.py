@@ -41,11 +41,10 @@ from typing import Any
 import numpy as np
 from mpmath import fp as _FLOATS
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
 from symdebias.mechanisms import scratch
-from symdebias.mechanisms.clipping import BoolArray
 from symdebias.mechanisms.ranges import Ball, Numbers
 from symdebias.mechanisms.sampling import Source, evened, in_parts, integers
 from symdebias.mechanisms.word_bits import LARGEST, MORE, minus_log, more_bits, number, signed, tail, uniform
@@ -364,9 +363,7 @@ def _exponential(words: IntegerArray) -> FloatArray:
     return np.negative(numbers, out=numbers)
 
 
-def _settled(
-    rounded: FloatArray, doubtful: np.ndarray[Any, np.dtype[np.bool_]], again: Callable[[Any, int], int]
-) -> IntegerArray:
+def _settled(rounded: FloatArray, doubtful: BooleanArray, again: Callable[[Any, int], int]) -> IntegerArray:
     """Return integers, those in doubt computed again by a function of the arithmetic and the place."""
     found = rounded.astype(np.int64)
     _settle(found, np.flatnonzero(doubtful).tolist(), again)
@@ -388,7 +385,7 @@ def _laplace(scale: float, count: int, source: Source) -> IntegerArray:
     return _settled(np.where(words < 0, -nearest, nearest), doubtful, _exact_laplace(scale, words, source))
 
 
-def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BoolArray]:
+def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BooleanArray]:
     """Return whole numbers next to the sizes of noise, and which of them are in doubt."""
     sizes = _exponential(words)
     sizes *= scale
@@ -477,7 +474,7 @@ def _geometric_slack(factor: float) -> float:
     return max(factor, 1.0) * _LONGEST * _ROUNDING
 
 
-def _geometric_sizes(factor: float, words: IntegerArray) -> tuple[FloatArray, BoolArray]:
+def _geometric_sizes(factor: float, words: IntegerArray) -> tuple[FloatArray, BooleanArray]:
     """Return the whole parts of exponential numbers, and which of them are in doubt."""
     sizes = _exponential(words)
     sizes *= factor
@@ -497,14 +494,14 @@ def _doubts(kernel: Callable[..., int], *arguments: Any) -> IntegerArray:
     return places[:count]
 
 
-def _coins(chance: Callable[[Any], Any], words: IntegerArray, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _coins(chance: Callable[[Any], Any], words: IntegerArray, source: Source) -> BooleanArray:
     """Return coins that are True with a probability, which is given as a function of the arithmetic."""
     if source.many:
         heads = np.empty(len(words), dtype=np.uint8)
         if not draws.compiled("coins")(words, chance(_FLOATS), heads):
             return heads.view(np.bool_)
     gap = (words & LARGEST).astype(np.float64) * 2.0**-63 - chance(_FLOATS)
-    found: np.ndarray[Any, np.dtype[np.bool_]] = gap < 0
+    found: BooleanArray = gap < 0
     for place in np.flatnonzero(np.abs(gap) < 2.0**-40):
         mp = precise.context()
         found[place] = uniform(mp, words[place], source) < chance(mp)
@@ -566,7 +563,7 @@ def _normal(scale: float, count: int, source: Source) -> IntegerArray:
     return _settled(nearest, doubtful, _exact_normal(scale, lengths, angles, source))[:count]
 
 
-def _normal_sizes(scale: float, lengths: IntegerArray, angles: IntegerArray) -> tuple[FloatArray, BoolArray]:
+def _normal_sizes(scale: float, lengths: IntegerArray, angles: IntegerArray) -> tuple[FloatArray, BooleanArray]:
     """Return whole numbers next to noise, the first coordinates before the second ones, and which are in doubt."""
     exponential = _exponential(lengths)
     # The square root is steep at 0, where its argument is known to 2^-53 only.

@@ -26,7 +26,7 @@ import numpy as np
 from scipy import special
 
 from symdebias import _randomness
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
 from symdebias.mechanisms import scratch, streams
@@ -70,13 +70,13 @@ class Source:
     hardened: bool
     many: bool = False
 
-    def words(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def words(self, count: int) -> IntegerArray:
         """Return uniform integers of 64 bits: secret ones, or of the seeded stream."""
         if self.seeded:
             return self.generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
         return _secret_octets(np.empty(8 * count, dtype=np.uint8)).view(np.int64)
 
-    def written(self, out: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def written(self, out: IntegerArray) -> IntegerArray:
         """Write what `words` returns to an array, and return that."""
         if self.seeded:
             out[:] = self.words(len(out))
@@ -197,7 +197,7 @@ def in_parts(
         draw(slice(start, min(start + size, count)))
 
 
-def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
+def integers(low: int, high: int, count: int, source: Source) -> IntegerArray:
     """Return independent integers, uniform on low to high - 1."""
     if not source.hardened:
         return source.generator.integers(low, high, size=count)
@@ -205,14 +205,12 @@ def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any,
     if span == 1:
         return np.full(count, low, dtype=np.int64)
     words = evened(source.words(count), span, source).view(np.uint64)
-    drawn: np.ndarray[Any, np.dtype[np.int64]] = (words % np.uint64(span)).astype(np.int64)
+    drawn: IntegerArray = (words % np.uint64(span)).astype(np.int64)
     drawn += low
     return drawn
 
 
-def evened(
-    given: np.ndarray[Any, np.dtype[np.int64]], span: int, source: Source
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def evened(given: IntegerArray, span: int, source: Source) -> IntegerArray:
     """Return words, some of them drawn again in their place, of which all remainders by a span are equally likely."""
     # Words beyond the last multiple of the span would make some remainders likelier. Words are unsigned here.
     last, words = np.uint64(2**64 - 1 - 2**64 % span), given.view(np.uint64)
@@ -222,7 +220,7 @@ def evened(
     return given
 
 
-def permutation(count: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
+def permutation(count: int, source: Source) -> IntegerArray:
     """Return the whole numbers below a count in random order; all orders alike, but for words that occur twice."""
     if not source.hardened:
         return source.generator.permutation(count)
@@ -264,7 +262,7 @@ def _with_noise(
     return noised
 
 
-def flips(probability: float | FloatArray, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def flips(probability: float | FloatArray, count: int, source: Source) -> BooleanArray:
     """Return independent coins that are True with a probability, one for all or one each; exact for multiples of 2^-53.
 
     Any other probability is rounded up to such a multiple.
@@ -321,7 +319,7 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
         _exchange_where(part, flips(probability, len(part), source), low ^ high)
 
 
-def _exchange_where(values: FloatArray, coins: np.ndarray[Any, np.dtype[np.bool_]], bits: np.int64) -> None:
+def _exchange_where(values: FloatArray, coins: BooleanArray, bits: np.int64) -> None:
     """Exchange those of two values, in their place, where a coin says so; the two differ in some bits."""
     # Zero has two signs, and the sum with 0.0 one.
     values += 0.0
@@ -411,7 +409,7 @@ def radial_noise_rows(scale: float, count: int, dimension: int, source: Source) 
 LARGEST_DISCRETE_SCALE = 2.0**32
 
 
-def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
+def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
     """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale).
 
     The difference of two geometric numbers has this law. The scale is in steps, positive and at most
@@ -429,7 +427,7 @@ def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source)
         )
     chance = -np.expm1(-1.0 / scale)
     first, second = (source.generator.geometric(chance, size=shape) for _ in range(2))
-    difference: np.ndarray[Any, np.dtype[np.int64]] = first - second
+    difference: IntegerArray = first - second
     return difference
 
 
@@ -450,7 +448,7 @@ def staircase_noise(
 
 def discrete_staircase_noise(
     epsilon: float, sensitivity: int, high: int, shape: tuple[int, ...], source: Source
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+) -> IntegerArray:
     """Return independent integers k of probability proportional to e^(-epsilon i), i the stair of |k|.
 
     A stair has `sensitivity` places, from 1 to 2^20; in the last ones, from `high` on, the next stair begins.
@@ -481,9 +479,7 @@ def uniform_noise(half_width: float, shape: tuple[int, ...], source: Source) -> 
     return source.generator.uniform(-half_width, half_width, size=shape)
 
 
-def categories(
-    matrix: FloatArray, rows: np.ndarray[Any, np.dtype[np.int64]], source: Source
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def categories(matrix: FloatArray, rows: IntegerArray, source: Source) -> IntegerArray:
     """Return independent places of outputs, drawn from the rows of a matrix of probabilities.
 
     Parameters
@@ -511,9 +507,7 @@ def categories(
     return places
 
 
-def exchanged_places(
-    places: np.ndarray[Any, np.dtype[np.int64]], count: int, probability: float, source: Source
-) -> np.ndarray[Any, np.dtype[np.int64]]:
+def exchanged_places(places: IntegerArray, count: int, probability: float, source: Source) -> IntegerArray:
     """Return places among so many, 3 or more, each with a probability as for `flips` exchanged for any other one."""
     changed = flips(probability, len(places), source)
     # One to count - 1 places further round the circle: each other value with the same probability.

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from symdebias import _arrays
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias._domains import Interval, LabelSet, shown
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.base import VectorColumns
-from symdebias.mechanisms.clipping import BoolArray
 from symdebias.mechanisms.ranges import Ball, Numbers, checked_bounds
 from symdebias.release.groups import Groups
 
@@ -189,7 +188,7 @@ class Coupling:
         _arrays.check_labels(target, self.values, "labels", declare="target_values={} on the release")
         return np.where(target == self.values[1], 1.0, -1.0)
 
-    def clipped_target(self, target: FloatArray) -> tuple[FloatArray, BoolArray]:
+    def clipped_target(self, target: FloatArray) -> tuple[FloatArray, BooleanArray]:
         """Return targets within the declared bounds, and which lay outside; labels are as they are."""
         if self.bounds is None:
             return target, np.zeros(len(target), dtype=bool)

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.base import Noise
-from symdebias.mechanisms.clipping import BoolArray
 from symdebias.mechanisms.coordinates import Coordinates, TargetCoordinate
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
@@ -224,7 +223,7 @@ class Outside:
     parts: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, flags: Sequence[tuple[str, BoolArray]], records: int) -> "Outside":
+    def of(cls, flags: Sequence[tuple[str, BooleanArray]], records: int) -> "Outside":
         """Return the counts of flags: whether each record lies outside in a part, by the part's name."""
         rows = np.zeros(records, dtype=bool)
         for _, flag in flags:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
@@ -55,8 +55,8 @@ class History:
     (array([0, 2, 4, 6, 8]), (5, 1))
     """
 
-    steps: np.ndarray[Any, np.dtype[np.int64]]
-    records: np.ndarray[Any, np.dtype[np.int64]]
+    steps: IntegerArray
+    records: IntegerArray
     theta: FloatArray
 
     @classmethod

@@ -58,7 +58,7 @@ _LEAST_SQUARE = 1e-150
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # A part of so many records is copied: what passes over a longer one read at a time is no more.
-_COPIED = 2 * CHUNK
+_LONGEST_COPIED = 2 * CHUNK
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records: once
 # more where it is that of another correction.
 _ROUGH, _CORRECTIONS = 1e-3, 1
@@ -581,7 +581,7 @@ class _Search:
     def _part(self) -> Records:
         """The part of many records that finds where to start."""
         stride = max(_THINNED, self.checked.present // _LARGEST_PART)
-        is_long = self.checked.present > _COPIED * stride
+        is_long = self.checked.present > _LONGEST_COPIED * stride
         # Read anew it takes somewhat longer, and no room.
         return self.checked.spaced(stride) if is_long else self.checked.thinned(stride)
 

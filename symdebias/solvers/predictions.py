@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from symdebias import _arrays
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._rows import counted_from
 from symdebias._tables import number_of_rows
 from symdebias.codegen import stable
@@ -160,7 +160,7 @@ class Predictor:
         scores: FloatArray = rows @ self.theta.T
         return scores
 
-    def codes(self, scores: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def codes(self, scores: FloatArray) -> IntegerArray:
         """Return the places among the target values of the labels of least loss, shape (n,)."""
         if self.meaning.sign and scores.ndim == 1:
             return (self.meaning.sign * scores > 0).astype(np.int64)
@@ -225,7 +225,7 @@ class Predictor:
             found[rows] = classes[self.codes(scores[rows])]
         return found
 
-    def true_codes(self, y: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def true_codes(self, y: Any, *, rows: int) -> IntegerArray:
         """Return the places of true labels, in the user's own words, among the target values.
 
         Raises

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.transforms.surrogate import (
     GRID,
     NODES,
@@ -128,7 +128,7 @@ class _Folded:
 
     sizes: FloatArray  # Of shape (k,): the sizes of scores, in order.
     # Of shape (m,): where the size of each score stands, and its sign.
-    place: np.ndarray[Any, np.dtype[np.int64]]
+    place: IntegerArray
     signs: FloatArray
     # Of shape (3, k): what sizes weigh in errors, in variances of slopes, and in those of curvatures.
     weights: FloatArray

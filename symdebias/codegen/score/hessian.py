@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray
 from symdebias.codegen import vectors
 from symdebias.codegen.printer import Statements
 from symdebias.codegen.program import BLOCK, STRIDE, Piece, spared
@@ -495,7 +495,7 @@ def whole(upper: FloatArray) -> FloatArray:
 
 
 @functools.cache
-def _below(size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _below(size: int) -> BooleanArray:
     """Return which entries of a square matrix stand below its diagonal; to ask takes longer than to choose by it."""
     below = np.tri(size, k=-1, dtype=np.bool_)
     below.setflags(write=False)
