@@ -89,7 +89,7 @@ class Health:
             warnings.warn(
                 f"so far training is lost: {self._told(theta)} Go on with more records before theta is used. {remedy}",
                 ConvergenceWarning,
-                stacklevel=7,
+                stacklevel=8,
             )
 
     def _told(self, theta: FloatArray) -> str:

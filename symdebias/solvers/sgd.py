@@ -12,7 +12,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from symdebias._randomness import generator
 from symdebias._rows import Rows, at_once
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
+from symdebias.inference import Inference
 from symdebias.records import Records
 from symdebias.solvers.batch_means import batch_ends, by_batch_means
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
@@ -327,101 +328,163 @@ def _trained(
         journal=journal, has_pilot=not corrected.is_resolved, gain=factor,
         lengths=Lengths.of(corrected, run, metric) if corrected.is_resolved else None,
     )  # fmt: skip
-
-    def examine(
-        run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
-    ) -> tuple[Health, Examination]:
-        examination = Examination(run, metric, known, by_derivatives=training.has_pilot, whole=whole)
-        health = examination.of(frame.lifted(descent.result), penalty, with_curvature=not descent.on_ball)
-        remedy = remedy_of(radius)
-        if is_stream:
-            health.warn(descent.result, remedy)
-        elif health.signs:
-            health.refuse(descent.result, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
-        return health, examination
-
-    n = len(run)
-
-    def fit_of(descent: Descent, corrected: CorrectedLoss, told: dict[str, Any], **more: Any) -> Fit:
-        return descent.fit(
-            frame.loss(corrected),
-            solver="sgd",
-            records=n,
-            seen=seen_after(n, batch_size),
-            diagnostics=told,
-            **more,
-        )
-
-    begun: list[tuple[Descent, CorrectedLoss]] = []
-
-    def so_far() -> tuple[Descent, Callable[..., Fit]] | None:
-        if not begun:
-            return None
-        descent, found = begun[-1]
-        return descent, lambda notes, **told: fit_of(descent, found, {**training.told(), **marked, **told}, notes=notes)
-
-    def beginning(corrected: CorrectedLoss) -> Callable[[Descent], object]:
-        return lambda descent: begun.append((descent, corrected))
-
-    with handing_over(so_far):
-        designed: dict[str, Any] = {}
+    descents = _Descents(
+        corrected, X, run, training, radius, marked, is_stream=is_stream, per_record=noise_scale is not None
+    )
+    with handing_over(descents.so_far):
         if corrected.is_resolved:
-            resolved = corrected
-            descent, notes, reached = training.of(run, X, begin, beginning(resolved))
-            known, whole = known_at_a_glance(corrected, run, training.lengths)
-            known, whole = frame.known(known), frame.whole(whole)
-            if covariance is not None and whole is not None:
-                # The bias that intervals allow for is that of all records.
-                known, whole = whole.known, None
-            health, examination = examine(run, descent, known, whole)
+            ended = descents.once(begin, with_intervals=covariance is not None)
         else:
-            known = frame.known(known_scores(corrected, run))
-            assert known is not None
-            given = None if start is None else frame.lifted(begin)
-            pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=given)
-            centre = pilot.theta
-            # A fit that ends far from where its surrogate was designed is the pilot of a new design.
-            for stage in range(1, MOST_STAGES + 1):
-                size = known.size(centre)
-                # A start that is not farther out stays the user's in every stage.
-                first = given if given is not None and (stage == 1 or known.size(given) <= size) else centre
-                growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
-                resolved = known.resolved(centre, growth=growth)
-                run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
-                descent, notes, reached = training.of(run, X, frame.reported(first), beginning(resolved), stage - 1)
-                health, examination = examine(run, descent, known)
-                if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= MOVED * size:
-                    break
-                centre = frame.lifted(descent.result)
-            designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
-        theta = frame.lifted(descent.result)
+            ended = descents.in_stages(None if start is None else begin)
+        theta, health = frame.lifted(ended.descent.result), ended.health
         warn_of_inflation(health.inflation, stacklevel=4)
         said: str | None = None
-        if not (descent.on_ball or is_stream):
-            begun_at = frame.lifted(descent.start)
+        if not (ended.descent.on_ball or is_stream):
+            begun_at = frame.lifted(ended.descent.start)
             if covariance is None:
-                said, is_far = examination.unarrived(begun_at, theta, penalty)
+                said, is_far = ended.examination.unarrived(begun_at, theta, penalty)
             else:
                 # Intervals are refused where theta is away, or reach over the distance, and say so.
-                said, is_far = examination.standstill(begun_at, theta, penalty), True
+                said, is_far = ended.examination.standstill(begun_at, theta, penalty), True
             if said is not None and is_far:
                 warnings.warn(said, ConvergenceWarning, stacklevel=3)
-        inference = None
-        if covariance is not None:
-            on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
-            derivatives, _ = run.derivatives_or_differences()
-            inference = at_root(
-                run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
-                kind="plug-in sandwich of the average", known=known, curvature=health.curvature,
-            )  # fmt: skip
-            inference = frame.told(resolved, inference)[1]
-            if covariance == "batch means":
-                inference = by_batch_means(inference, descent.sums)
+        inference = None if covariance is None else descents.inference(ended, covariance)
+        run = ended.run
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.present_scales) if scored else None
-        notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
+        notes = {**ended.notes, **health.as_diagnostics(), "score_variance": variance, **ended.designed, **marked}
         more: dict[str, Any] = {} if said is None else {"notes": (said,)}
-        return fit_of(descent, resolved, notes, inference=inference, **more), reached
+        fit = descents.fit(ended.descent, ended.resolved, notes, inference=inference, **more)
+        return fit, ended.reached
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """Where training has ended, and what there is to tell of it.
+
+    Attributes
+    ----------
+    resolved : CorrectedLoss
+        What was trained on.
+    run : Records
+        The records under its correction.
+    known : ReleasedRecords or None
+        What released records say of the distribution of scores.
+    notes, designed : dict
+        For the diagnostics: of the descent, and of the surrogate that was designed on the way.
+    """
+
+    resolved: CorrectedLoss
+    run: Records
+    descent: Descent
+    reached: Reached
+    health: Health
+    examination: Examination
+    known: ReleasedRecords | None
+    notes: dict[str, Any]
+    designed: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Descents:
+    """The descents of one call: a single one, or those on surrogates each of which is designed where the last ended."""
+
+    corrected: CorrectedLoss
+    X: Any
+    run: Records
+    training: "_Training"
+    radius: float | None
+    marked: dict[str, Any]
+    is_stream: bool
+    per_record: bool  # Whether records have noise of their own.
+    begun: list[tuple[Descent, CorrectedLoss]] = field(default_factory=list)
+
+    def once(self, begin: FloatArray, *, with_intervals: bool) -> _Ended:
+        """Train on a loss that is resolved."""
+        corrected, run, frame = self.corrected, self.run, frame_of(self.run)
+        descent, notes, reached = self._trained(run, corrected, begin)
+        known, whole = known_at_a_glance(corrected, run, self.training.lengths)
+        known, whole = frame.known(known), frame.whole(whole)
+        if with_intervals and whole is not None:
+            # The bias that intervals allow for is that of all records.
+            known, whole = whole.known, None
+        health, examination = self._examined(run, descent, known, whole)
+        return _Ended(corrected, run, descent, reached, health, examination, known, notes, {})
+
+    def in_stages(self, start: FloatArray | None) -> _Ended:
+        """Train on surrogates: a fit that ends far from where its surrogate was designed is the pilot of a new one."""
+        run, frame, penalty = self.run, frame_of(self.run), self.training.penalty
+        known = frame.known(known_scores(self.corrected, run))
+        assert known is not None
+        given = None if start is None else frame.lifted(start)
+        pilot = pilot_of(known, run, penalty, frame.region(self.radius, None, len(penalty)), start=given)
+        centre = pilot.theta
+        for stage in range(1, MOST_STAGES + 1):
+            size = known.size(centre)
+            # A start that is not farther out stays the user's in every stage.
+            first = given if given is not None and (stage == 1 or known.size(given) <= size) else centre
+            growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
+            resolved = known.resolved(centre, growth=growth)
+            run = run.under(resolved.at(run.correction.features, per_record=self.per_record))
+            descent, notes, reached = self._trained(run, resolved, frame.reported(first), stage - 1)
+            health, examination = self._examined(run, descent, known)
+            if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= MOVED * size:
+                break
+            centre = frame.lifted(descent.result)
+        designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
+        return _Ended(resolved, run, descent, reached, health, examination, known, notes, designed)
+
+    def _trained(
+        self, run: Records, corrected: CorrectedLoss, begin: FloatArray, stage: int = 0
+    ) -> tuple[Descent, dict[str, Any], Reached]:
+        """Take the steps of a descent, which is known from its first on."""
+        return self.training.of(run, self.X, begin, lambda descent: self.begun.append((descent, corrected)), stage)
+
+    def _examined(
+        self, run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
+    ) -> tuple[Health, Examination]:
+        """Examine where a descent has ended, and refuse a fit that is lost; that of a stream is warned of."""
+        training, result = self.training, descent.result
+        examination = Examination(run, training.metric, known, by_derivatives=training.has_pilot, whole=whole)
+        theta = frame_of(run).lifted(result)
+        health = examination.of(theta, training.penalty, with_curvature=not descent.on_ball)
+        remedy = remedy_of(self.radius)
+        if self.is_stream:
+            health.warn(result, remedy)
+        elif health.signs:
+            advice = measures(run, self.corrected.declared, self.corrected.release)
+            health.refuse(result, f"{remedy} {advice}".strip())
+        return health, examination
+
+    def inference(self, ended: _Ended, covariance: str) -> Inference:
+        """Return the covariance of averaged iterates."""
+        run, frame, descent = ended.run, frame_of(ended.run), ended.descent
+        on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
+        derivatives, _ = run.derivatives_or_differences()
+        theta = frame.lifted(descent.result)
+        inference = at_root(
+            run, theta, derivatives(theta, True), self.training.penalty, self.training.metric, safeguards=on_the_way,
+            by_descent=True, kind="plug-in sandwich of the average", known=ended.known,
+            curvature=ended.health.curvature,
+        )  # fmt: skip
+        inference = frame.told(ended.resolved, inference)[1]
+        return by_batch_means(inference, descent.sums) if covariance == "batch means" else inference
+
+    def fit(self, descent: Descent, corrected: CorrectedLoss, told: dict[str, Any], **more: Any) -> Fit:
+        """Return what a descent has reached."""
+        n = len(self.run)
+        return descent.fit(
+            frame_of(self.run).loss(corrected), solver="sgd", records=n, seen=seen_after(n, self.training.batch_size),
+            diagnostics=told, **more,
+        )  # fmt: skip
+
+    def so_far(self) -> tuple[Descent, Callable[..., Fit]] | None:
+        """Return the descent that is on its way, and what makes a fit of it; None before the first."""
+        if not self.begun:
+            return None
+        descent, found = self.begun[-1]
+        told = {**self.training.told(), **self.marked}
+        return descent, lambda notes, **more: self.fit(descent, found, {**told, **more}, notes=notes)
 
 
 @dataclass(frozen=True)
