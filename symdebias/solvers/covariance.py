@@ -91,60 +91,25 @@ def at_root(
     """
     correction = records.correction
     refuse_one_label(records, penalty)
-    notes: list[str] = []
     hessian = found.hessian + np.diag(penalty)
-    refusal = ""
-    freedom = np.full(len(theta), math.inf)
-    joint: float | None = None
     try:
-        if codes is not None:
-            kind = f"cluster {kind}"
-            meat = _meat(records, theta, found, penalty)
-            over = of_clusters(records, theta, hessian, meat, penalty, metric, codes)
-            covariance, count, freedom = over.covariance, over.count, over.degrees_of_freedom
-            if count < _FEWEST_CLUSTERS:
-                refusal = (
-                    f"{count} clusters do not tell how far clusters scatter, and intervals would not cover. Have "
-                    f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
-                )
-            if over.effective <= _MANY_CLUSTERS:
-                joint = over.effective - 1
-            if np.isfinite(freedom).any():
-                few = 2 * float(freedom.min()) < count - 1
-                start = f"few of the {count:,} clusters decide the variance of a parameter"
-                notes.append(f"{start if few else f'{count:,} clusters'}: {_by_students_t(freedom)}")
+        if codes is None:
+            scatter = _of_many(records, theta, found, hessian, penalty, metric)
         else:
-            covariance, numbers = of_records(records, theta, found, hessian, penalty, metric)
-            deciding = float(numbers.min(initial=math.inf))
-            if deciding < FEWEST_DECIDE:
-                refusal = (
-                    f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
-                    "bounded loss, leave out or bound columns with few large values, or release with less noise."
-                )
-            elif deciding < MANY_DECIDE:
-                freedom = freedom_of_records(numbers)
-                notes.append(
-                    f"as few as {deciding:.3g} records decide the variance of a parameter: {_by_students_t(freedom)}"
-                )
-        covariance, whole, share = _with_estimates(records, theta, hessian, covariance, freedom)
+            kind = f"cluster {kind}"
+            scatter = _of_clusters(records, theta, found, hessian, penalty, metric, codes)
+        covariance, freedom, told = _with_estimates(records, theta, hessian, scatter.covariance, scatter.freedom)
         require_variances(covariance)
     except InferenceError as error:
         return Inference(None, kind, str(error))
-    if share is not None:
-        notes.append(f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that")
-    if share is not None and np.any(whole != freedom):
-        freedom = whole
-        if np.isfinite(freedom).any():
-            notes.append(f"with those of the estimated noise, {_by_students_t(freedom)}")
+    notes, refusal = [*scatter.notes, *told], scatter.refusal
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
     missing = np.zeros(len(theta))
     if by_descent:
-        step = np.linalg.solve(hessian, found.gradient + penalty * theta)
-        # What does not move is where it belongs, as a parameter that is held.
-        moved = np.flatnonzero(step)
-        away = float(np.max(np.abs(step[moved]) / np.sqrt(np.diag(covariance)[moved]), initial=0.0))
-        notes.append(f"theta is {away:.2g} standard errors from the root of the mean corrected score")
+        step = np.asarray(np.linalg.solve(hessian, found.gradient + penalty * theta))
+        away, told_of_way = _away(step, covariance)
+        notes.append(told_of_way)
         if away > 1:
             refusal = (
                 f"theta is {away:.3g} standard errors away from the root of the mean corrected score: descent has not "
@@ -164,33 +129,23 @@ def at_root(
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
             "the constraint, use more records, or release with less noise."
         )
-    bias: FloatArray | None = np.zeros(len(theta))
-    if not correction.method.corrects and records.is_noised:
-        bias = None
-        refusal = refusal or (
-            'method="none" leaves the bias of the noise in theta, and intervals would not cover. Use a correction, or '
-            "read standard_errors, which are those of the biased estimate."
-        )
-    elif correction.method.corrects and not correction.is_exact:
-        bias = bias_bound(records, theta, hessian, known)
-        if not np.all(np.isfinite(bias)):
-            refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
+    bias, has_none = _bias(records, theta, hessian, known)
+    refusal = refusal or has_none
+    if correction.method.corrects and not correction.is_exact:
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
         bias = bias + missing
-    curving = None
-    if records.is_noised and not refusal and (curvature is None or curvature < CERTAIN_CURVATURE):
-        curving = variance_of_curvature(records, theta, hessian, covariance)
-        if curving.any():
+    curving = levelling = None
+    if records.is_noised and not refusal:
+        if curvature is None or curvature < CERTAIN_CURVATURE:
+            curving = variance_of_curvature(records, theta, hessian, covariance)
+            curving = curving if curving.any() else None
+        if curving is not None:
             least = 1 / math.sqrt(float(curving[:, 1].max()))
             notes.append(
                 f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values "
                 "allow for that (Fieller's method), which standard errors do not"
             )
-        else:
-            curving = None
-    levelling = None
-    if records.is_noised and not refusal:
         levelling = levelling_of(records, theta, penalty, covariance, curving)
     if levelling is not None:
         notes.append(
@@ -198,7 +153,98 @@ def at_root(
             "reject, beyond what standard errors say"
         )
     known_freedom = freedom if np.isfinite(freedom).any() else None
-    return Inference(covariance, kind, refusal, bias, tuple(notes), known_freedom, joint, curving, levelling)
+    return Inference(covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling)
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """What the scatter of records or clusters tells of theta.
+
+    Attributes
+    ----------
+    covariance : array of shape (Q, Q), float64
+    freedom : array of shape (Q,), float64
+        The degrees of freedom of each variance, infinite where it is as good as known.
+    joint : float or None
+        Those of the whole covariance; None where it is as good as known.
+    notes : tuple of str
+    refusal : str
+        Why there are no intervals; empty where there are.
+    """
+
+    covariance: FloatArray
+    freedom: FloatArray
+    joint: float | None = None
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+
+
+def _of_many(
+    records: Records, theta: FloatArray, found: Derivatives, hessian: FloatArray, penalty: FloatArray,
+    metric: FloatArray,
+) -> _Scatter:  # fmt: skip
+    """Return the covariance of independent records: by Student's t where few of them decide, or without intervals."""
+    covariance, numbers = of_records(records, theta, found, hessian, penalty, metric)
+    freedom = np.full(len(theta), math.inf)
+    deciding = float(numbers.min(initial=math.inf))
+    if deciding < FEWEST_DECIDE:
+        refusal = (
+            f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
+            "bounded loss, leave out or bound columns with few large values, or release with less noise."
+        )
+        return _Scatter(covariance, freedom, refusal=refusal)
+    if deciding >= MANY_DECIDE:
+        return _Scatter(covariance, freedom)
+    freedom = freedom_of_records(numbers)
+    note = f"as few as {deciding:.3g} records decide the variance of a parameter: {_by_students_t(freedom)}"
+    return _Scatter(covariance, freedom, notes=(note,))
+
+
+def _of_clusters(
+    records: Records, theta: FloatArray, found: Derivatives, hessian: FloatArray, penalty: FloatArray,
+    metric: FloatArray, codes: Any,
+) -> _Scatter:  # fmt: skip
+    """Return the covariance of independent clusters, by Student's t where they are few."""
+    meat = _meat(records, theta, found, penalty)
+    over = of_clusters(records, theta, hessian, meat, penalty, metric, codes)
+    count, freedom, refusal = over.count, over.degrees_of_freedom, ""
+    if count < _FEWEST_CLUSTERS:
+        refusal = (
+            f"{count} clusters do not tell how far clusters scatter, and intervals would not cover. Have "
+            f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
+        )
+    notes: tuple[str, ...] = ()
+    if np.isfinite(freedom).any():
+        few = 2 * float(freedom.min()) < count - 1
+        start = f"few of the {count:,} clusters decide the variance of a parameter"
+        notes = (f"{start if few else f'{count:,} clusters'}: {_by_students_t(freedom)}",)
+    joint = over.effective - 1 if over.effective <= _MANY_CLUSTERS else None
+    return _Scatter(over.covariance, freedom, joint, notes, refusal)
+
+
+def _away(step: FloatArray, covariance: FloatArray) -> tuple[float, str]:
+    """Return how far a step to the root is, in standard errors of the parameter that it moves most, and in words."""
+    # What does not move is where it belongs, as a parameter that is held.
+    moved = np.flatnonzero(step)
+    away = float(np.max(np.abs(step[moved]) / np.sqrt(np.diag(covariance)[moved]), initial=0.0))
+    return away, f"theta is {away:.2g} standard errors from the root of the mean corrected score"
+
+
+def _bias(
+    records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None
+) -> tuple[FloatArray | None, str]:
+    """Return the bound on the bias of theta, None where it has none, and why there are no intervals for it."""
+    correction = records.correction
+    if not correction.method.corrects and records.is_noised:
+        return None, (
+            'method="none" leaves the bias of the noise in theta, and intervals would not cover. Use a correction, or '
+            "read standard_errors, which are those of the biased estimate."
+        )
+    if not correction.method.corrects or correction.is_exact:
+        return np.zeros(len(theta)), ""
+    bias = bias_bound(records, theta, hessian, known)
+    is_bounded = bool(np.all(np.isfinite(bias)))
+    return bias, "" if is_bounded else "the bias of the correction has no finite bound here. Use another method."
 
 
 def _by_students_t(freedom: FloatArray) -> str:
@@ -213,7 +259,7 @@ def _by_students_t(freedom: FloatArray) -> str:
 
 def _with_estimates(
     records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray, freedom: FloatArray
-) -> tuple[FloatArray, FloatArray, float | None]:
+) -> tuple[FloatArray, FloatArray, list[str]]:
     """Return the covariance with what estimates of the noise add to it.
 
     `freedom`, shape (Q,), are the degrees of freedom of each variance without it, infinite where it is known.
@@ -224,22 +270,25 @@ def _with_estimates(
         The whole.
     freedom : array of shape (Q,), float64
         Satterthwaite's degrees of freedom of each whole variance, infinite from 100 on.
-    share : float or None
-        The largest share of a variance that is due to the estimates; None where the noise is known.
+    notes : list of str
+        What there is to say of it; none where the noise is known.
     """
-    whole = covariance.copy()
-    plain = np.diag(covariance)
-    fourths = plain**2 / freedom
     parts = of_estimated_noise(records, theta, hessian)
+    if not parts:
+        return covariance, freedom, []
+    whole, plain = covariance.copy(), np.diag(covariance)
+    fourths = plain**2 / freedom
     for part in parts:
         whole += part.covariance
         fourths = fourths + np.diag(part.covariance) ** 2 / part.degrees_of_freedom
     total = np.diag(whole)
-    if not parts:
-        return whole, freedom, None
     together = np.floor(deciding_each(total, fourths))
     together[together >= _MUCH_FREEDOM] = math.inf
-    return whole, together, float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
+    share = float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
+    notes = [f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that"]
+    if np.any(together != freedom) and np.isfinite(together).any():
+        notes.append(f"with those of the estimated noise, {_by_students_t(together)}")
+    return whole, together, notes
 
 
 def deciding_stride(records: Records) -> int:
