@@ -15,7 +15,7 @@ import math
 import operator
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows
 from symdebias.codegen.parallel import over_chunks
-from symdebias.codegen.replicates import replicates_pass
+from symdebias.codegen.replicates import ReplicatesPass, replicates_pass
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import (
     ConvergenceWarning,
@@ -43,7 +43,7 @@ from symdebias.solvers.deal import RUNS, Deal, checked_run, read
 from symdebias.solvers.descent import Descent, averaged_share, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
-from symdebias.solvers.held import frame_of, holding
+from symdebias.solvers.held import Frame, frame_of, holding
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.offsets import as_offset
 from symdebias.solvers.remedies import measures
@@ -433,6 +433,60 @@ def _segments(members: Sequence[_Member], begin: int, end: int, longest: int) ->
             yield first, min(first + longest, upper)
 
 
+@dataclass(frozen=True)
+class _Line:
+    """The replicates in the order in which they begin, so that those on their way stand side by side.
+
+    Attributes
+    ----------
+    places : list of int
+        The place of each among the settings.
+    members : list of _Member
+    lates : list of int
+        How many steps of the others each lets go by.
+    thetas, averages : array of shape (R, Q), float64
+    reports : array of shape (R, 3), int64
+        What the kernel writes to; descents look at their rows of these.
+    scalings : array of shape (R, Q, Q) or (R, 0, 0), float64
+    bounds : tuple of arrays
+        Penalties of shape (R, Q), and radius, growth and runaway of shape (R,).
+    """
+
+    places: list[int]
+    members: list[_Member]
+    lates: list[int]
+    thetas: FloatArray
+    averages: FloatArray
+    reports: IntegerArray
+    scalings: FloatArray
+    bounds: tuple[FloatArray, ...]
+
+    @classmethod
+    def of(cls, members: Sequence[_Member], frame: Frame) -> "_Line":
+        """Line replicates up, at their starts."""
+        places = sorted(range(len(members)), key=lambda place: members[place].late)
+        lined = [members[place] for place in places]
+        thetas = np.stack([one.descent.start for one in lined])
+        averages, reports = thetas.copy(), np.zeros((len(lined), 3), dtype=np.int64)
+        for row, one in enumerate(lined):
+            one.descent.theta, one.descent.average, one.descent.report = thetas[row], averages[row], reports[row]
+        unscaled = np.eye(thetas.shape[1]) if any(len(one.scaling) for one in lined) else np.zeros((0, 0))
+        scalings = np.stack([one.scaling if len(one.scaling) else unscaled for one in lined])
+        limits = [growth_limits(one.bound, scaled=bool(len(one.scaling))) for one in lined]
+        bounds = (
+            np.stack([frame.reported(one.penalty) for one in lined]),
+            np.array([one.bound for one in lined]),
+            *(np.array(limit) for limit in zip(*limits, strict=True)),
+        )
+        return cls(places, lined, [one.late for one in lined], thetas, averages, reports, scalings, bounds)
+
+    def on_their_way(self, inside: int, per_epoch: int, without: Container[int]) -> list[int]:
+        """Return the rows of those that take the step `inside` of an epoch, but for some places."""
+        # All take as many steps of an epoch, so that those on their way are next to one another.
+        begun, ended = bisect.bisect_right(self.lates, inside), bisect.bisect_right(self.lates, inside - per_epoch)
+        return [row for row in range(ended, begun) if self.places[row] not in without]
+
+
 def _train(
     run: Records, X: Any, members: list[_Member], errors: dict[int, SymdebiasError], *, batch_size: int, epochs: int,
     turns: int, smoothing: FloatArray, rng: np.random.Generator | None, progress: bool, journal: Checkpoint | None,
@@ -444,34 +498,12 @@ def _train(
     ValueError
         A value of X is not finite.
     """
-    correction, frame, (matrix, target), n = run.correction, frame_of(run), run.encoded, len(run)
+    (matrix, target), n = run.encoded, len(run)
     size, per_epoch = min(batch_size, n), -(-n // batch_size)
-    count, scaled = len(members), any(len(one.scaling) for one in members)
-    kernel = replicates_pass(
-        correction.kernels,
-        weighted=bool(len(run.weights)),
-        smoothed=bool(len(smoothing)),
-        scaled=scaled,
-        held=frame.place,
-    )
-    # In the order in which they begin, so that those on their way stand side by side.
-    line = sorted(range(count), key=lambda place: members[place].late)
-    lined = [members[place] for place in line]
-    lates = [one.late for one in lined]
-    thetas = np.stack([one.descent.start for one in lined])
-    averages, reports = thetas.copy(), np.zeros((count, 3), dtype=np.int64)
-    for row, one in enumerate(lined):
-        one.descent.theta, one.descent.average, one.descent.report = thetas[row], averages[row], reports[row]
-    unscaled = np.eye(thetas.shape[1]) if scaled else np.zeros((0, 0))
-    scalings = np.stack([one.scaling if len(one.scaling) else unscaled for one in lined])
-    limits = [growth_limits(one.bound, scaled=bool(len(one.scaling))) for one in lined]
-    bounds = (
-        np.stack([frame.reported(one.penalty) for one in lined]),
-        np.array([one.bound for one in lined]),
-        *(np.array(limit) for limit in zip(*limits, strict=True)),
-    )
+    line = _Line.of(members, frame_of(run))
+    take = _Taking(run, X, line, errors, _kernel(run, line, smoothing), size, per_epoch, turns, smoothing)
     is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
-    longest = max(1, (WINDOW if is_read else max(WINDOW, _SEGMENT // count)) // size)
+    longest = max(1, (WINDOW if is_read else max(WINDOW, _SEGMENT // len(members))) // size)
     deal, done, at_round = Deal.as_given(), 0, 0
     shuffler = None if rng is None else rng.bit_generator
 
@@ -495,7 +527,7 @@ def _train(
     if journal is not None:
         journal.resumed(0, take_up)
     # Where the last to begin ends an epoch, all have.
-    seen, longest_epoch = seen_after(n, size), per_epoch + lined[-1].late
+    seen, longest_epoch = seen_after(n, size), per_epoch + line.lates[-1]
     last = (epochs - 1) * turns * per_epoch + longest_epoch
     read_before, read_in_epoch = (int(seen(np.array(steps))) for steps in (done % (turns * per_epoch), longest_epoch))
     drawn_from: Any = None
@@ -507,46 +539,74 @@ def _train(
                 drawn_from = rng.bit_generator.state
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
             origin = at * per_epoch
-            behind = [one.behind(origin) for one in lined]
-            for lower, upper in _segments(members, origin, origin + per_epoch, longest):
-                # All take as many steps of an epoch, so that those on their way are next to one another.
-                inside = lower % (turns * per_epoch)
-                begun, ended = bisect.bisect_right(lates, inside), bisect.bisect_right(lates, inside - per_epoch)
-                rows = [row for row in range(ended, begun) if line[row] not in errors]
+            for lower, upper in _segments(line.members, origin, origin + per_epoch, longest):
+                rows = line.on_their_way(lower % (turns * per_epoch), per_epoch, errors)
                 if upper <= done or not rows:
                     continue
                 first, end = (lower - origin) * size, min((upper - origin) * size, n)
-                dealt: tuple[Any, ...] = (
-                    matrix, target, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first
-                )  # fmt: skip
-                if is_read:
-                    dealt = read(run, deal, first, end)
-                here = slice(rows[0], rows[-1] + 1)
-                sizes, averaged = np.zeros((here.stop - here.start, upper - lower)), np.zeros(here.stop - here.start)
-                for row in rows:
-                    one = lined[row]
-                    own = lower - behind[row], upper - behind[row]
-                    sizes[row - here.start] = one.sizes(*own, at_once=turns > 1)
-                    averaged[row - here.start] = one.descent.averaged(own[0])
-                kernel(
-                    thetas[here], dealt, correction.noise, sizes, size, tuple(bound[here] for bound in bounds),
-                    correction.limits.for_kernels(finite_variance=True), smoothing, scalings[here], averages[here],
-                    averaged, reports[here],
-                )  # fmt: skip
-                said = reports[here].tolist()
-                for row in rows:
-                    one, (why, _, step) = lined[row], said[row - here.start]
-                    taken = step if why else upper - lower
-                    if not one.descent.took(lower - behind[row], upper - behind[row], taken):
-                        begin = first + taken * size
-                        batch = deal.rows(np.arange(begin, min(begin + size, n)), n)
-                        if not errors:
-                            require_finite(run, X)
-                        errors[line[row]] = stopped(run, one.descent, batch, float(sizes[row - here.start, taken]))
+                take(rows, lower, upper, origin, deal, first, end if is_read else None)
                 advance(end - first)
                 done = upper
                 if journal is not None:
                     journal.keep(0, functools.partial(state_of, at, drawn_from), at_once=upper == last)
+
+
+def _kernel(run: Records, line: _Line, smoothing: FloatArray) -> ReplicatesPass:
+    """Return the compiled pass for replicates."""
+    return replicates_pass(
+        run.correction.kernels,
+        weighted=bool(len(run.weights)),
+        smoothed=bool(len(smoothing)),
+        scaled=line.scalings.size > 0,
+        held=frame_of(run).place,
+    )
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """What takes the steps of a segment, for those of a line that are on their way."""
+
+    run: Records
+    X: Any
+    line: _Line
+    errors: dict[int, SymdebiasError]
+    kernel: ReplicatesPass
+    size: int
+    per_epoch: int
+    turns: int
+    smoothing: FloatArray
+
+    def __call__(
+        self, rows: list[int], lower: int, upper: int, origin: int, deal: Deal, first: int, read_to: int | None
+    ) -> None:
+        """Take the steps from `lower` to `upper` on the records from `first` on, read where an end is given."""
+        run, line, n = self.run, self.line, len(self.run)
+        dealt: tuple[Any, ...] = (*run.encoded, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first)
+        if read_to is not None:
+            dealt = read(run, deal, first, read_to)
+        here = slice(rows[0], rows[-1] + 1)
+        sizes, averaged = np.zeros((here.stop - here.start, upper - lower)), np.zeros(here.stop - here.start)
+        own = {row: (lower - behind, upper - behind) for row in rows for behind in [line.members[row].behind(origin)]}
+        for row in rows:
+            one = line.members[row]
+            sizes[row - here.start] = one.sizes(*own[row], at_once=self.turns > 1)
+            averaged[row - here.start] = one.descent.averaged(own[row][0])
+        self.kernel(
+            line.thetas[here], dealt, run.correction.noise, sizes, self.size,
+            tuple(bound[here] for bound in line.bounds), run.correction.limits.for_kernels(finite_variance=True),
+            self.smoothing, line.scalings[here], line.averages[here], averaged, line.reports[here],
+        )  # fmt: skip
+        said = line.reports[here].tolist()
+        for row in rows:
+            one, (why, _, step) = line.members[row], said[row - here.start]
+            taken = step if why else upper - lower
+            if not one.descent.took(*own[row], taken):
+                begin = first + taken * self.size
+                batch = deal.rows(np.arange(begin, min(begin + self.size, n)), n)
+                if not self.errors:
+                    require_finite(run, self.X)
+                stop = stopped(run, one.descent, batch, float(sizes[row - here.start, taken]))
+                self.errors[line.places[row]] = stop
 
 
 def _examined(
