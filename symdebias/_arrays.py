@@ -374,8 +374,10 @@ def places_among(known: Sequence[float], values: FloatArray) -> IntegerArray:
     return places
 
 
-def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
+def weights_array(sample_weight: Any, *, rows: int, is_part: bool = False) -> FloatArray:
     """Return weights as an array of shape (n,), float64.
+
+    Those of a part of the records may all be zero.
 
     Raises
     ------
@@ -390,6 +392,8 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
         row = int(np.argmin(weights))
         raise ValueError(f"sample_weight is negative in row {row}. Weights must be zero or more.")
     if not weights.max() > 0:
+        if is_part:
+            return weights
         raise ValueError("every sample_weight is zero. At least one record must count.")
     if not 1 / _LARGEST_WEIGHT <= weights.max() <= _LARGEST_WEIGHT:
         raise ValueError(

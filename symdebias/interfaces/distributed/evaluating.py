@@ -32,6 +32,7 @@ from symdebias.evaluation.roc import RocCurve, roc_curve_of
 from symdebias.evaluation.sums import Sums, fourth_powers
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.distributed.partitions import Partitions, some
+from symdebias.interfaces.distributed.reading import is_without_weight
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -487,7 +488,9 @@ def _checked_records(
     said = partitions.each(functools.partial(_checked, **how))
     full = [place for place, one in enumerate(said) if one is not None]
     if not full:
-        raise ValueError("X has no records in any partition. Pass a collection with two at least.")
+        raise ValueError(
+            "X has no records in any partition, or every sample_weight is zero. Pass a collection with two at least."
+        )
     places = _Places(partitions.only(full), how)
     counts, weights, squares, labels = zip(*(said[place] for place in full), strict=True)
     if clusters is not None:
@@ -519,8 +522,11 @@ def _records(
 def _checked(
     X: Any, y: Any, weights: Any, clusters: Any, offset: Any, *, model: Any, release: Any, target_values: Any
 ) -> tuple[int, float, float, Any] | None:
-    """Return the number of records, sums of weights and of their squares, and two clusters; None for no records."""
+    """Return the number of records, sums of weights and of their squares, and two clusters; None if none has weight."""
     if not len(X):
+        return None
+    if is_without_weight(weights, len(X)):
+        _records(X, y, None, clusters, offset, model, release, target_values)
         return None
     records = _records(X, y, weights, clusters, offset, model, release, target_values)
     own = records.weights

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_labels
+from symdebias._arrays import FloatArray, check_same_index, cluster_labels, weights_array
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.losses.offsets import Offset
@@ -99,6 +99,17 @@ class Reading:
         return HeldRecords(self.correction, matrix, found.target, found.weights, own, frame=self.frame)
 
 
+def is_without_weight(weights: Any, rows: int) -> bool:
+    """Whether no record of a partition has weight, as where weights choose among partitions.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Weights are no numbers of zero or more, one for each record.
+    """
+    return weights is not None and not weights_array(weights, rows=rows, is_part=True).any()
+
+
 @dataclass(frozen=True)
 class Checked:
     """What a partition says of its records once they are checked.
@@ -132,8 +143,11 @@ class Checked:
         cls, X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, *,
         corrected: CorrectedLoss, term: SharedOffset | None,
     ) -> "Checked | None":  # fmt: skip
-        """Check the records of a partition; None says that there are none."""
+        """Check the records of a partition; None says that there are none, or none with weight."""
         if not len(X):
+            return None
+        if is_without_weight(weights, len(X)):
+            corrected.records(X, y, noise_scale=scales)
             return None
         largest, given = 0.0, None
         if term is not None:

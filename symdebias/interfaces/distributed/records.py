@@ -180,7 +180,9 @@ class PartedRecords(Records):
         said = partitions.each(functools.partial(Checked.of, corrected=corrected, term=term))
         full = [place for place, one in enumerate(said) if one is not None]
         if not full:
-            raise ValueError("X has no records in any partition. Pass a collection with at least one.")
+            raise ValueError(
+                "X has no records in any partition, or every sample_weight is zero. Pass collections with at least one."
+            )
         told = [said[place] for place in full]
         widths = {one.width for one in told}
         if len(widths) > 1:

@@ -74,6 +74,18 @@ CASES = {
 }
 
 
+def test_weights_may_choose_among_partitions():
+    X, y, _ = released(LABELLED)
+    weights = pd.Series(np.where(np.arange(COUNT) < COUNT // 5, 0.0, 1.0))
+    parts = dd.from_pandas(X.assign(y=y, w=weights), npartitions=5)
+    how = {"metric": "accuracy", "release": LABELLED}
+    found = sd.distributed.evaluate(THETA, parts[["age", "hours"]], parts["y"], sample_weight=parts["w"], **how)
+    have = weights.to_numpy() > 0
+    compared(found, sd.evaluation.evaluate(THETA, X[have], y[have], **how))
+    with pytest.raises(ValueError, match="every sample_weight is zero"):
+        sd.distributed.evaluate(THETA, parts[["age", "hours"]], parts["y"], sample_weight=0 * parts["w"], **how)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_metric_is_that_of_one_machine(case):
     release, metric, options, weighted = CASES[case]

@@ -109,6 +109,21 @@ def test_records_of_weight_0_are_counted_nowhere():
         assert found.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
 
 
+def test_weights_may_choose_among_partitions():
+    """A partition without weight adds nothing, and is checked all the same."""
+    X, y, _ = released(RELEASE)
+    weights = pd.Series(np.where(np.arange(COUNT) < COUNT // 5, 0.0, 1.0))
+    corrected, have = sd.debias(sd.losses.exponential(), RELEASE), weights.to_numpy() > 0
+    features, target, weighing = as_frames(X, y, weights)
+    found = sd.distributed.m_estimate(corrected, features, target, sample_weight=weighing)
+    compared(found, sd.m_estimate(corrected, X[have], y[have]))
+    spoiled = as_frames(X, y.where(have, np.nan), weights)[1]
+    with pytest.raises(ValueError, match=r"in partition 0, .*y has NaN in row 0"):
+        sd.distributed.m_estimate(corrected, features, spoiled, sample_weight=weighing)
+    with pytest.raises(ValueError, match="every sample_weight is zero"):
+        sd.distributed.m_estimate(corrected, features, target, sample_weight=0 * weighing)
+
+
 def test_clusters_are_those_of_one_machine():
     """One of them has a tenth of the records, and is left out; labels are text, and clusters reach over partitions."""
     X, y, weights = released(RELEASE)
@@ -298,7 +313,7 @@ def test_arguments_that_do_not_fit_are_refused(solver):
         solve(CORRECTED, X, y, l2=-1)
     with pytest.raises(ValueError, match="radius"):
         solve(CORRECTED, X, y, radius=0)
-    with pytest.raises(ValueError, match=r"in partition 0, .*sample_weight"):
+    with pytest.raises(ValueError, match="every sample_weight is zero"):
         solve(CORRECTED, X, y, sample_weight=da.zeros(20, chunks=10))
 
 
