@@ -43,6 +43,7 @@ def dense_scores(seed=0):
     return np.concatenate([np.linspace(-RADIUS, RADIUS, 20_001), rng.uniform(-RADIUS, RADIUS, 5_000)])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("variance", [0.05, 1.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bias_of_a_surrogate_is_at_most_the_certified_one(kind, variance):
@@ -60,6 +61,7 @@ def test_the_bias_of_a_surrogate_is_at_most_the_certified_one(kind, variance):
         assert bound <= 1.05 * scanned + 1e-9
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bias_without_correction_is_no_less_than_a_scan(kind):
     """By convolution on a grid of 30,000 points, at five noise levels; trapezoidal, so exact to 1e-5 next to kinks."""

@@ -26,6 +26,7 @@ USUAL = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("noise", "loss"),
     [

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import random_losses
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore::symdebias.exceptions.VarianceWarning")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", range(24))

@@ -50,6 +50,7 @@ def proposals(message, loss, release):
         yield f"{where} with {name}", lambda other=other: sd.debias(loss, other, method="exact")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_what_a_refusal_proposes_works(loss, release):

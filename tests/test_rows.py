@@ -136,6 +136,7 @@ def test_a_surrogate_is_designed_and_fitted_by_blocks(released):
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-8)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])

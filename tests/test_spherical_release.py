@@ -56,6 +56,7 @@ LOSSES = {
 LONG = ("three scores", "beside normal and Laplace noise, and a category")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in LONG)) for n in RELEASES])
 def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name):
     release = RELEASES[name]

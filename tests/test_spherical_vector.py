@@ -64,6 +64,7 @@ IN_THREE = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", IN_THREE)
 def test_losses_of_a_residual_are_unbiased(name):
     """Over the density of (x~, c y~), two features and the target; without the 1/c the mean is off."""

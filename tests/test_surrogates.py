@@ -46,6 +46,7 @@ BOUNDS = {
 IN_TURN = ("probit", "Huber", "quantile", "absolute", "three labels")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in IN_TURN else name for name in BOUNDS]
 )

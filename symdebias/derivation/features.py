@@ -48,6 +48,7 @@ class HiddenScore:
     intercept: int | None  # The place of the parameter that is added.
 
 
+@functools.lru_cache(maxsize=128)
 def hidden_score(loss: Loss) -> HiddenScore | None:
     """Return the score that a free-form loss depends on, or None.
 

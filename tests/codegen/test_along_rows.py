@@ -43,6 +43,7 @@ def written(columns, stride, plain):
     return tuple(wrap(names[name]) for name in ("score", "measure", "total", "copy"))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize(("columns", "stride"), COLUMNS)
 def test_sums_along_rows(columns, stride, plain):

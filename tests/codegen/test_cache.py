@@ -166,6 +166,7 @@ def replace_by_file(folder):
     entry.write_text("not a folder")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "damage",
     [truncate, flip, plant_index, plant_file, change_source, break_manifest, change_answer, from_another_user,

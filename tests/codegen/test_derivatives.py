@@ -76,6 +76,7 @@ def test_a_hessian_of_too_many_terms_is_refused():
             corrected.mean_hessian(np.zeros((3, 3)), X, np.zeros(N))
 
 
+@pytest.mark.exhaustive
 def test_twenty_columns_have_an_exact_hessian():
     """Compiled, in two chunks and in one; the sum over combinations would be of a million."""
     release = sd.Release({f"c{j}": LABEL for j in range(20)}, LABEL)

@@ -1,10 +1,12 @@
 """The compiled functions of a program."""
 
 import numpy as np
+import pytest
 
 import symdebias as sd
 
 
+@pytest.mark.exhaustive
 def test_results_do_not_depend_on_where_arrays_lie_in_memory():
     """Compiled loops that may write into what they read sum in another order.
 

@@ -45,6 +45,7 @@ def asked(monkeypatch):
     return found
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
 @pytest.mark.parametrize("name", CASES)

@@ -75,6 +75,7 @@ def test_losses_solvers_and_options_go_through():
     assert uncorrected.corrected.method == "none"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("other", [None, ("f", "m"), ("a", "b", "c", "d")])
 def test_the_classes_of_softmax_are_those_of_the_outcome(other):
     target = None if other is None else sd.RandomizedResponse(3.0, categories=other)

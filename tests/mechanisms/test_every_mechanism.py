@@ -445,6 +445,7 @@ def test_no_output_tells_two_labels_apart_by_more_than_the_budget(name):
     assert mechanism.guarantee.delta == 0
 
 
+@pytest.mark.in_turn
 @where(protects)
 def test_the_check_of_guarantees_agrees(name):
     mechanism = MECHANISMS[name]

@@ -426,7 +426,7 @@ def test_two_values_are_exchanged_to_the_last_bit(pair):
 
 def test_bits_are_used_once():
     source = sampling.source(None)
-    drawn = np.concatenate([source.words(3_000_000), source.words(10), sampling.source(None).words(10)])
+    drawn = np.concatenate([source.words(1_000_000), source.words(10), sampling.source(None).words(10)])
     assert len(np.unique(drawn)) == len(drawn)
 
 

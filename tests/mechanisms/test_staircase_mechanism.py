@@ -102,6 +102,7 @@ def test_the_default_gamma_makes_the_expected_size_least(epsilon):
         assert moment_of(epsilon, 2.0, gamma, 1) >= best * (1 - 1e-12)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, *EPSILONS, 40.0, 300.0])
 def test_the_gamma_of_squared_noise_makes_the_variance_least(epsilon):
     mechanism = StaircaseMechanism(epsilon, bounds=(0.0, 2.0), gamma="squared")
@@ -144,6 +145,7 @@ def test_the_default_gamma_is_a_value_like_another():
     assert StaircaseMechanism(1.0, bounds=(0, 1), gamma=0.5) != UNIT
 
 
+@pytest.mark.exhaustive
 @given(st.floats(0.01, 30.0), st.floats(1e-3, 1e3), st.floats(0.01, 0.99))
 def test_staircases_of_any_shape(epsilon, width, gamma):
     assert StaircaseMechanism(epsilon, bounds=(0.0, width), gamma=gamma).noise.variance > 0

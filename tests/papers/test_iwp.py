@@ -74,6 +74,7 @@ def test_budgets_of_the_experiment():
     assert (4.9 < guarantee.epsilon < 5.0, guarantee.delta) == (True, 1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.newest
 def test_adult_in_few_models(data_folder):
     """A quick form of the next: the corrected models are nearer than the others, whatever the draw."""

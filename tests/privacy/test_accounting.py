@@ -43,6 +43,7 @@ def sampled(multiplier, probability):
     return dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(multiplier))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_loss_distribution_is_that_of_dp_accounting(case, adjacency):

@@ -269,6 +269,7 @@ def test_another_run_is_refused(changed, message, place, monkeypatch):
 NORMAL = sd.Release(sd.GaussianMechanism.from_scale(0.3))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("of", "by", "message"),
     [

@@ -33,6 +33,7 @@ def watched(monkeypatch):
     return read, bounds
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", ["given", "shuffled"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_no_score_is_beyond_the_bound(monkeypatch, order, fit_intercept):

@@ -770,6 +770,7 @@ def with_records_of_weight_0(X, y, count, seed=0):
     return np.vstack([X, others])[order], np.concatenate([y, np.ones(count)])[order], weights[order]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("count", "others"), [(600, 5_000), (600, 100_000), (30_000, 100_000)])
 @pytest.mark.parametrize("loss", [sd.losses.squared_margin(), sd.losses.logistic(), sd.losses.huber()])
 def test_records_of_weight_0_change_nothing(loss, count, others):

@@ -30,6 +30,7 @@ def rare(rng, n):
     return b
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["logistic", "probit", "exponential", "poisson", "negative_binomial"])
 @pytest.mark.parametrize("coding", [(0.0, 1.0), (1.0, 2.0), (1.0, -1.0)])
 def test_a_rare_value_with_one_label_is_refused(name, coding):

@@ -70,6 +70,7 @@ def test_the_three_point_difference_of_the_theory():
     assert weights == pytest.approx({-1.0: -c, 0.0: 1 + 2 * c, 1.0: -c})
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("noise", [
     laplace_noise(0.7), discrete_laplace_noise(0.7, 0.5), uniform_noise(0.9), staircase_noise(1.5, 1.0, 0.3),
     discrete_staircase_noise(1.5, 4, 2, 0.25),
@@ -156,6 +157,7 @@ def test_the_joint_rule_is_the_single_one_for_independent_noise():
     assert float(joint.expression.subs(values)) == pytest.approx(float(one.expression.subs(values)), rel=1e-12)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.newest
 def test_the_conditions_of_the_joint_rule_are_those_of_its_eigenvalues():
     """I + 2 S^1/2 B S^1/2 > 0 and, for a finite variance, I - 2 S^1/2 B S^1/2 > 0."""

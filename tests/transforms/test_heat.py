@@ -35,6 +35,7 @@ CALCULUS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", CALCULUS)
 @pytest.mark.parametrize("variance", [0.05, 0.7])
 def test_mean_of_inverse_transform_is_the_function(name, variance):
@@ -43,6 +44,7 @@ def test_mean_of_inverse_transform_is_the_function(name, variance):
     np.testing.assert_allclose(mean, function(CALCULUS[name], U)(POINTS[:, 0]), atol=1e-9, rtol=0)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", CALCULUS)
 @pytest.mark.parametrize("variance", [0.05, 0.7])
 def test_forward_transform_is_the_mean(name, variance):

@@ -67,6 +67,7 @@ def derivatives_by_differences(records, theta):
     return np.array(slopes) / 2e-5, np.array(moved) / 2e-5
 
 
+@pytest.mark.exhaustive
 def test_factors_of_zero_are_divided_by():
     """Where k h theta_b = pi, the factor of "perhaps" is (1 + exp(i pi))/2: nothing but rounding."""
     corrected = surrogate_of(sd.Release({"a": MAYBE, "b": MAYBE, "c": LETTERS}, COIN))
@@ -85,6 +86,7 @@ def test_factors_of_zero_are_divided_by():
     np.testing.assert_allclose(near.gradient, found.gradient, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.exhaustive
 def test_an_output_that_never_comes_has_factors_of_zero():
     never = sd.FiniteChannel([[0.8, 0.2, 0.0], [0.3, 0.7, 0.0]], ("no", "yes"), ("no", "yes", "never"))
     rng = np.random.default_rng(0)
@@ -100,6 +102,7 @@ def test_an_output_that_never_comes_has_factors_of_zero():
         assert np.all(np.isfinite(getattr(one, name)))
 
 
+@pytest.mark.exhaustive
 def test_noise_of_each_record_is_summed_over_combinations():
     """The product of both kinds has no second derivatives of its own."""
     release = sd.Release({"a": COIN, "b": KNOWN}, COIN)
