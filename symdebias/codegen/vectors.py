@@ -5,6 +5,7 @@ The text of these functions is copied into the modules of kernels, as that of `e
 ``turn_1`` (`fill_text`). What is made has a plain twin, for kernels that are not compiled.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -294,6 +295,7 @@ def fill_lines(apart: int, columns: int | None = None) -> list[str]:
     ]
 
 
+@functools.cache
 def copied(*functions: Callable[..., Any]) -> str:
     """Return the text of functions, with what they import."""
     definitions = "\n\n".join(inspect.getsource(one).rstrip() for one in functions)
