@@ -10,6 +10,7 @@ from symdebias.planning.feasibility import Feasibility, feasibility
 from symdebias.planning.plan import Option, Plan, plan
 from symdebias.planning.population import Population
 from symdebias.planning.radius import RadiusPilot
+from symdebias.planning.rehearsal import Rehearsal, rehearse
 from symdebias.planning.split import Split, best_split
 
 __all__ = [
@@ -19,10 +20,12 @@ __all__ = [
     "Plan",
     "Population",
     "RadiusPilot",
+    "Rehearsal",
     "Split",
     "best_split",
     "expected_fit",
     "feasibility",
     "plan",
     "records_needed",
+    "rehearse",
 ]

@@ -1,7 +1,7 @@
 """Whether a fit to the release of a schema can work, before any record is noised and any budget is spent."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from symdebias._domains import POSITIVE
 from symdebias._randomness import generator
 from symdebias.driver import debias
 from symdebias.losses import Loss
+from symdebias.mechanisms import ChannelMechanism
 from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed, without_units
 from symdebias.planning.population import Population
+from symdebias.planning.rehearsal import Rehearsal, rehearse
 from symdebias.release import Release, Schema
 from symdebias.release.allocation import centre_and_scale
 from symdebias.release.one_hot import OneHot
@@ -45,6 +47,12 @@ class Feasibility:
         The release of the schema.
     needed : float
         How many records would tell a parameter of 1 from 0, to first order, and are enough for a fit.
+    loss : Loss
+        What is to be fitted.
+    population : Population
+        The guessed records, in released units.
+    l2 : float
+        Regularisation.
 
     Examples
     --------
@@ -63,6 +71,9 @@ class Feasibility:
     units: FloatArray
     release: Release
     needed: float
+    loss: Loss
+    population: Population = field(repr=False)
+    l2: float = 0.0
 
     @property
     def is_feasible(self) -> bool:
@@ -71,6 +82,13 @@ class Feasibility:
         A fit is to be expected besides: see `ExpectedFit.curvature`.
         """
         return self.needed <= self.expected.records
+
+    def rehearse(self, *, fits: int = 20, random_state: int = 0, progress: bool = False) -> Rehearsal:
+        """Release and fit as many guessed records, again and again; see `symdebias.planning.rehearse`."""
+        return rehearse(
+            self.loss, without_units(self.release), self.population, n=self.expected.records, fits=fits,
+            method=self.expected.method, l2=self.l2, random_state=random_state, progress=progress,
+        )  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
         """Return what was found as JSON has it."""
@@ -151,8 +169,8 @@ def feasibility(
 
     Notes
     -----
-    The population is a guess: numbers uniform within their bounds, categories equally frequent, parameters of 1. Real
-    records lie closer together, which makes real standard errors of their coefficients larger.
+    The population is a guess: numbers uniform within their bounds, shortened to a norm; categories equally frequent;
+    parameters of 1. Real records lie closer together, which makes real standard errors of their coefficients larger.
 
     Examples
     --------
@@ -187,7 +205,7 @@ def feasibility(
     slopes = expected.standard_errors[: len(names)] * [reach.get(name, 1.0) for name in parameters[: len(names)]]
     told, curved = slopes.max() / _TOLD_APART, LEAST_CURVATURE / expected.curvature
     needed = expected.records * float(max(told, curved) ** 2)
-    return Feasibility(expected, tuple(parameters), units, release, math.ceil(needed))
+    return Feasibility(expected, tuple(parameters), units, release, math.ceil(needed), chosen, population, l2)
 
 
 def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
@@ -238,11 +256,12 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
         if "=" in name and name not in raw:
             expanded[:, place] -= center.get(name, 0.0)
     by_name = {**raw, **dict(zip(expanded_names, expanded.T, strict=True))}
-    for name, (middle, half) in _in_own_units(schema, release).items():
-        by_name[name] = middle + half * by_name[name]
     assert release.columns is not None
-    X = np.column_stack([by_name[name] for name in release.columns])
-    scores = _GUESS * expanded.sum(axis=1)
+    own = _in_own_units(schema, release)
+    middles, halves = np.array([own.get(name, (0.0, 1.0)) for name in release.columns]).T
+    X = middles + halves * np.column_stack([by_name[name] for name in release.columns])
+    _shorten(without_units(release), X)
+    scores = _GUESS * ((X - middles) / halves).sum(axis=1)
     if schema.labels is not None:
         y = np.where(rng.random(_SIZE) < expit(scores), 1.0, -1.0)
     elif loss.name in _losses.CATALOGUE and _losses.CATALOGUE[loss.name].target == "count":
@@ -253,3 +272,12 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
         middle, half = (low + high) / 2, (high - low) / 2
         y = middle + half * np.clip(0.3 * scores + 0.3 * rng.normal(size=_SIZE), -1, 1)
     return Population(X, y), expanded_names
+
+
+def _shorten(release: Release, X: FloatArray) -> None:
+    """Bring guessed records into the bounds on their length, where numbers are noised in one vector."""
+    (_, first), *_ = release.groups
+    parts = release.placed(X.shape[1]) if release.coupling is None else ((slice(None), first),)
+    for place, mechanism in parts:
+        if not isinstance(mechanism, ChannelMechanism):
+            X[:, place] = mechanism.clip(X[:, place]).values.reshape(len(X), -1)

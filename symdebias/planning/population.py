@@ -18,7 +18,7 @@ _FAMILIES = ("binary", "count", "normal")
 # The logarithm of the largest mean of counts.
 _LARGEST_RATE = 40.0
 # Numbers of a population that is drawn: a gigabyte.
-_MOST_NUMBERS = 125_000_000
+MOST_NUMBERS = 125_000_000
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class Population:
         if len(guessed) <= intercept:
             raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
         residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)
-        if len(guessed) * count > _MOST_NUMBERS:
+        if len(guessed) * count > MOST_NUMBERS:
             raise ValueError(
-                f"{len(guessed):,} parameters on {count:,} records are more than {_MOST_NUMBERS:,} numbers. Guess "
+                f"{len(guessed):,} parameters on {count:,} records are more than {MOST_NUMBERS:,} numbers. Guess "
                 "fewer columns, or a smaller size."
             )
         rng = generator(random_state)

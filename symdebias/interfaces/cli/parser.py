@@ -99,7 +99,7 @@ _COMMANDS = {
     "plan": (
         "running:plan",
         "--schema --loss --columns --theta --spread --epsilon --delta ( --standard-error --records ) --mechanisms "
-        "--intercept [ --public-target --target ] --target-bounds --l2 --plot --json",
+        "--intercept [ --public-target --target ] --target-bounds --l2 --rehearse --plot --json",
         "which mechanism, which split of the budget, how many records",
         "Compare mechanisms and splits of a budget for columns in [-1, 1], before any record is collected: how many "
         "records a standard error needs, or what standard error a number of records gives. With --schema, say what to "
@@ -272,6 +272,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "fit --radius": {"help": "bound on the norm of the parameters"},
     "evaluate --radius": {"help": "public bound on the absolute true score"},
     "--records": {"type": float, "help": "the number of records there will be"},
+    "--rehearse": {
+        "type": int,
+        "metavar": "FITS",
+        "help": "release and fit guessed records so many times: are fits refused, and do their intervals cover?",
+    },
     "--samples": {
         "type": int,
         "default": 100_000,

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _losses, losses
-from symdebias._domains import POSITIVE, Interval
+from symdebias._domains import COUNT, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.interfaces.cli import REFUTED, show, tell, watched
 from symdebias.interfaces.cli.cards import release_of
-from symdebias.planning import ExpectedFit, Plan, Population, feasibility
+from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.privacy.ledger import populations
@@ -41,6 +41,8 @@ def audit(options: argparse.Namespace) -> int:
 
 def plan(options: argparse.Namespace) -> None:
     """Compare ways to collect, or say what to expect of a schema."""
+    if options.rehearse is not None:
+        COUNT.check("--rehearse", options.rehearse)
     for name in ("records", "standard_error"):
         given = getattr(options, name)
         if given is not None:
@@ -93,11 +95,20 @@ def plan(options: argparse.Namespace) -> None:
     )
     best = answer.best.expected
     assert best is not None
+    tried: Rehearsal | None = None
+    if options.rehearse is not None:
+        tell(f"trying the best of them out {options.rehearse} times")
+        tried = rehearse(
+            make(), best.release, population, n=best.records, fits=options.rehearse, method=best.method,
+            l2=options.l2, progress=watched(options),
+        )  # fmt: skip
     if options.json:
-        show(_as_json(answer))
+        show(_with_rehearsal(_as_json(answer), tried))
     else:
         print(answer)
         print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}")
+        if tried is not None:
+            print(f"\n{tried}")
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
         for factor in (0.5, 1.0, 2.0, 4.0):
@@ -140,7 +151,21 @@ def _plan_schema(options: argparse.Namespace) -> None:
     found = feasibility(
         options.schema, n=options.records, standard_error=options.standard_error, loss=options.loss, l2=options.l2
     )
-    show(found.as_json()) if options.json else print(found)
+    tried: Rehearsal | None = None
+    if options.rehearse is not None:
+        tell(f"trying it out {options.rehearse} times")
+        tried = found.rehearse(fits=options.rehearse, progress=watched(options))
+    if options.json:
+        show(_with_rehearsal(found.as_json(), tried))
+    else:
+        print(found)
+        if tried is not None:
+            print(f"\n{tried}")
+
+
+def _with_rehearsal(answer: dict[str, Any], tried: Rehearsal | None) -> dict[str, Any]:
+    """Return an answer as JSON has it, with what was tried out."""
+    return answer if tried is None else {**answer, "rehearsal": tried.as_json()}
 
 
 def ledger(options: argparse.Namespace) -> None:
