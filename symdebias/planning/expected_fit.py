@@ -254,7 +254,7 @@ class Study:
         if deciding < _FEW_DECIDE:
             notes += (
                 f"as few as {deciding:.2g} of {drawn:,} drawn records decide an expected standard error: gradients "
-                "have heavy tails, and it may be far too small",
+                "have heavy tails, and it may be far too small; rehearse() tries it out",
             )
         curvature = told * math.sqrt(n)
         if curvature < _CERTAIN_CURVATURE:
@@ -263,7 +263,7 @@ class Study:
             notes += (
                 f"a fit to so many records may well be refused: the least curvature of the mean corrected loss is "
                 f"expected to be {curvature:.2g} of its own standard errors, and a fit needs {LEAST_CURVATURE:g}. "
-                f"About {enough:,.2g} records would do, or less noise, or l2",
+                f"About {enough:,.2g} records would do, or less noise, or l2; rehearse() tries it out",
             )
         return ExpectedFit(
             release=corrected.release,

@@ -199,6 +199,24 @@ def test_a_plan_of_one_vector_states_the_weight_of_the_target(capsys):
         cli.main([*words, "--public-target"])
 
 
+def test_a_plan_is_tried_out(tmp_path, capsys):
+    words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "12", "--records", "5000"]
+    words += ["--mechanisms", "laplace", "--rehearse", "2"]
+    assert cli.main(words) == 0
+    assert "2 releases of 5,000 records, each fitted: 0 refused" in capsys.readouterr().out
+    schema = tmp_path / "schema.toml"
+    schema.write_text(
+        'epsilon = 12.0\nloss = "squared_margin"\n[columns]\nage = { bounds = [18, 90] }\n'
+        '[target]\nname = "income"\ncategories = ["low", "high"]\n'
+    )
+    assert cli.main(["plan", "--schema", str(schema), "--records", "5000", "--rehearse", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["rehearsal"]
+    assert (found["fits"], found["refused"], found["clipped"]) == (2, 0, 0)
+    assert [one["name"] for one in found["parameters"]] == ["age", "intercept"]
+    assert cli.main([*words[:-1], "0"]) == 1
+    assert "--rehearse=0 is too small" in capsys.readouterr().err
+
+
 CARD = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0)).to_json()
 
 
