@@ -20,7 +20,8 @@ from symdebias.release import Release
 from symdebias.release.matrices import bound_to
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.predictions import Predictor
-from symdebias.solvers.sgd import Reached, continued
+from symdebias.solvers.sgd import continued
+from symdebias.solvers.training import Reached
 
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")

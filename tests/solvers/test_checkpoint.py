@@ -25,6 +25,7 @@ from symdebias.solvers import archive, checkpoint
 from symdebias.solvers.health import Examination
 
 solver = importlib.import_module("symdebias.solvers.sgd")
+training = importlib.import_module("symdebias.solvers.training")
 
 # A kernel that is plain Python for some calls and compiled for others differs in the last bit.
 pytestmark = pytest.mark.compiled
@@ -90,7 +91,7 @@ def test_sgd_goes_on_to_the_same_parameters_bit_for_bit(kind, write, place, monk
     options = {"step_size": 0.2, "batch_size": 32, **OPTIONS[kind]}
     state = options["random_state"].bit_generator.state if kind == "batch means" else None
     whole = sd.sgd(CORRECTED, X, y, **options)
-    monkeypatch.setattr(solver, "_SEGMENT", 700)
+    monkeypatch.setattr(training, "_SEGMENT", 700)
 
     def again():
         if state is not None:

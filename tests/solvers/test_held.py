@@ -15,7 +15,7 @@ from symdebias.exceptions import ConvergenceWarning, DivergenceError, InfiniteVa
 from symdebias.solvers import archive, checkpoint
 from symdebias.solvers.deal import Deal
 
-descent = importlib.import_module("symdebias.solvers.sgd")
+training = importlib.import_module("symdebias.solvers.training")
 
 NOISE, THETA = 0.4, np.array([0.5, -0.3, 0.2])
 RELEASE = sd.Release(
@@ -351,7 +351,7 @@ def test_a_run_that_is_killed_goes_on_with_its_offset(monkeypatch, tmp_path):
 
     whole, write = run(), archive.write
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
-    monkeypatch.setattr(descent, "_SEGMENT", 32)
+    monkeypatch.setattr(training, "_SEGMENT", 32)
     written = []
 
     def killed(*arguments):

@@ -22,6 +22,7 @@ from symdebias.solvers.deal import Deal
 from symdebias.solvers.step_sizes import step_sizes
 
 solver = importlib.import_module("symdebias.solvers.sgd")
+training = importlib.import_module("symdebias.solvers.training")
 
 CORRECTED = sd.debias(sd.losses.exponential(), gaussian_release(0.3, epsilon=2.0))
 
@@ -144,7 +145,7 @@ def test_segments_do_not_change_the_result(monkeypatch):
     X, y = records(3000, 2)
     options = {"step_size": 0.1, "batch_size": 16, "epochs": 2, "random_state": 0, "average": 0.5}
     whole = sd.sgd(CORRECTED, X, y, **options)
-    monkeypatch.setattr(solver, "_SEGMENT", 50)
+    monkeypatch.setattr(training, "_SEGMENT", 50)
     cut = sd.sgd(CORRECTED, X, y, record=17, **options)
     np.testing.assert_array_equal(whole.theta, cut.theta)
     assert len(cut.history.steps) == 18
@@ -175,7 +176,7 @@ def stopped_at(monkeypatch, call, when="before"):
 def test_a_run_that_is_stopped_hands_over_the_last_whole_part(monkeypatch, tmp_path, when, average):
     X, y = records(3000, 2)
     options = {"step_size": 0.1, "batch_size": 16, "epochs": 2, "random_state": 0, "average": average}
-    monkeypatch.setattr(solver, "_SEGMENT", 800)
+    monkeypatch.setattr(training, "_SEGMENT", 800)
     whole = sd.sgd(CORRECTED, X, y, record=[0, 38, 50, 100, 150, 188], **options)
     with monkeypatch.context() as pressed:
         stopped_at(pressed, 4, when)
@@ -215,7 +216,7 @@ def test_ctrl_c_stops_training(monkeypatch, heeding_ctrl_c):
 
     X, y = records(3000, 2)
     monkeypatch.setattr(solver.Descent, "take", signalled)
-    monkeypatch.setattr(solver, "_SEGMENT", 500)
+    monkeypatch.setattr(training, "_SEGMENT", 500)
     with pytest.raises(sd.FitInterrupted) as stop:
         sd.sgd(CORRECTED, X, y, step_size=1e-3, batch_size=1, epochs=1000, random_state=0)
     fit = stop.value.fit
