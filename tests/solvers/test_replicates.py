@@ -12,6 +12,7 @@ from symdebias.solvers import archive, checkpoint
 from symdebias.solvers.deal import Deal
 
 solver = importlib.import_module("symdebias.solvers.replicates")
+many_descents = importlib.import_module("symdebias.solvers.many_descents")
 
 RELEASE = gaussian_release(0.1, epsilon=4.0)
 CORRECTED = sd.debias(sd.losses.exponential(), RELEASE)
@@ -378,7 +379,7 @@ def test_a_run_that_is_killed_goes_on_to_the_same_bits(monkeypatch, tmp_path, wr
 
     whole, place, write_file = run(), tmp_path / "run.checkpoint", archive.write
     for name in ("_SEGMENT", "WINDOW"):
-        monkeypatch.setattr(solver, name, 1_000)
+        monkeypatch.setattr(many_descents, name, 1_000)
     monkeypatch.setattr(checkpoint, "_SECONDS", 0.0)
     written = []
 
