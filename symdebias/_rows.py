@@ -282,6 +282,18 @@ def blocks_of(source: Any) -> Iterator[FloatArray]:
         yield source[start : start + WINDOW]
 
 
+def replaced(source: Any, places: np.ndarray[Any, np.dtype[np.bool_]], row: FloatArray) -> Any:
+    """Return rows, or a copy of an array, with one row, shape (1, ...), in the places that are marked, shape (n,)."""
+
+    def read(rows: Any) -> FloatArray:
+        marked = places[rows]
+        return np.where(marked.reshape(-1, *[1] * (source.ndim - 1)), row, source[rows])
+
+    if not isinstance(source, Rows):
+        return read(slice(None))
+    return Rows(source.shape, read, read if source.has_any_row else None)
+
+
 def over_blocks(source: Any, work: Callable[[FloatArray], Any]) -> list[Any]:
     """Return what a function says of consecutive blocks of rows, or of an array as one block."""
     return source.over_blocks(work) if isinstance(source, Rows) else [work(source)]
