@@ -15,6 +15,7 @@ from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
+from symdebias.solvers.held import Frame
 from symdebias.solvers.metric import definite
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
@@ -33,6 +34,7 @@ _HALVINGS, _JUMP, _KINKS_WITHIN = 40, 1e-3, 8.0
 _SHARES_OF_WAVE = 0.25, 0.5, 1.0
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
+_NONE_HELD = Frame()
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class ExcessCurvature:
         For each part how much more curvature its surrogate has, in the mean over cells of true scores.
     plain : list of array, float64
         That of each part itself.
+    frame : Frame
+        What parameters are; one that is held has no curvature.
     """
 
     known: ReleasedRecords
@@ -58,14 +62,17 @@ class ExcessCurvature:
     multipliers: list[FloatArray]
     excess: list[FloatArray]
     plain: list[FloatArray]
+    frame: Frame = _NONE_HELD
 
     @classmethod
-    def of(cls, known: ReleasedRecords, correction: Correction, theta: FloatArray) -> "ExcessCurvature":
+    def of(
+        cls, known: ReleasedRecords, correction: Correction, theta: FloatArray, frame: Frame = _NONE_HELD
+    ) -> "ExcessCurvature":
         """Return that of a surrogate, resolved, at some parameters."""
         # Released labels are not the true ones, and go together with columns less than these do.
         target = known.sample_of().target
         multipliers = [estimated_multiplier(correction, part.multiplier, target) for part in known.parts.replaced]
-        return cls(known, theta, multipliers, *_curvatures(known, correction, known.scores(theta)))
+        return cls(known, theta, multipliers, *_curvatures(known, correction, known.scores(theta)), frame)
 
     def most(self, hessian: FloatArray) -> float:
         """Return a bound on the shares of `share`, for a small part of its time.
@@ -154,8 +161,8 @@ class ExcessCurvature:
         curved = self._at_released(curvatures)
         weights = sample.chances * curved
         own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
-        of_noise, turned = eigh(known.noise, definite(known.metric))
-        turned = turned[:, of_noise <= _MOST_NOISE]
+        of_noise, turned = eigh(self.frame.freed(known.noise), definite(self.frame.freed(known.metric)))
+        turned = self.frame.directions(turned[:, of_noise <= _MOST_NOISE])
         if not turned.size:
             return (1 - sign) / 2, 0.0, np.zeros(len(theta))
         shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
