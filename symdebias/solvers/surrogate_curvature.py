@@ -189,13 +189,7 @@ class ExcessCurvature:
 
     @functools.cached_property
     def _given(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return a grid of released scores, those of the records, and the chances of true scores given the grid."""
-        known, theta = self.known, self.theta
-        sample = known.sample_of()
-        released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
-        grid = _grid(released)
-        variance = known.score_variance(theta) + known.target_noise
-        return grid, released, _given_released(known.scores(theta), grid, variance)
+        return given_released(self.known, self.theta)
 
 
 def _curvatures(
@@ -257,7 +251,33 @@ def _grid(released: FloatArray) -> FloatArray:
     return np.asarray(middle + core * np.sinh(np.linspace(low, high, _RELEASED)))
 
 
-def _given_released(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
+def given_released(known: ReleasedRecords, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what released scores (residuals) say of true ones at a parameter.
+
+    Parameters
+    ----------
+    known : ReleasedRecords
+        What is known of true scores, not on a sphere.
+    theta : array of shape (q,), float64
+        The parameter.
+
+    Returns
+    -------
+    grid : array of shape (k,), float64
+        Released scores.
+    released : array of shape (m,), float64
+        Those of the records that scores are estimated from.
+    given : array of shape (k, v), float64
+        The chances of the values of ``known.scores(theta)`` given each of the grid.
+    """
+    sample = known.sample_of()
+    released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
+    grid = _grid(released)
+    variance = known.score_variance(theta) + known.target_noise
+    return grid, released, _chances_given(known.scores(theta), grid, variance)
+
+
+def _chances_given(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
     """Return the probabilities of true scores given released ones under normal noise, shape (released, scores)."""
     if noise > 0:
         powers = -0.5 * (released[:, None] - scores.values) ** 2 / noise
