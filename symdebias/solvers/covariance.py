@@ -191,7 +191,7 @@ def at_root(
             curving = None
     levelling = None
     if records.is_noised and not refusal:
-        levelling = levelling_of(records, theta, penalty, covariance, curving, known)
+        levelling = levelling_of(records, theta, penalty, covariance, curving, known, bias)
     if levelling is not None:
         notes.append(
             "the score levels off within an interval: intervals and p values reach as far as a score test does not "

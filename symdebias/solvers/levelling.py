@@ -35,6 +35,7 @@ def levelling_of(
     covariance: FloatArray,
     curving: FloatArray | None,
     known: ReleasedRecords | None = None,
+    bias: FloatArray | None = None,
 ) -> FloatArray | None:
     """Return what intervals need beside a variance, so that they reach the ends of those of score tests.
 
@@ -56,6 +57,8 @@ def levelling_of(
         What `symdebias.solvers.uncertain_curvature.variance_of_curvature` says.
     known : ReleasedRecords, optional
         What is known of true scores, for a surrogate.
+    bias : array of shape (Q,), float64, optional
+        The bound on the bias that intervals are wider by, for a surrogate.
 
     Returns
     -------
@@ -72,23 +75,28 @@ def levelling_of(
     standard errors the scale.
 
     Beyond the scores that a surrogate was designed for it does not level off where the loss does, and would rule out
-    parameters that the loss does not. Where its score is more than that of the loss by `MeanError`, that is taken off.
+    parameters that the loss does not. What its score has more than that of the loss, by `MeanError`, is taken off, but
+    for what intervals are wider by.
     """
     most = critical_value(_LEVEL)
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
     error = None
     if known is not None and records.correction.surrogates is not None and known.zonal is None:
         error = MeanError(known, records.correction)
-    few = _Shape(records.looked_at, theta, penalty, takes_steps=False, error=error)
-    many = _Shape(records.tested, theta, penalty, error=error)
+    few = _Shape(records.looked_at, theta, penalty, takes_steps=False, error=error, allowed=allowed)
+    many = _Shape(records.tested, theta, penalty, error=error, allowed=allowed)
     found = np.zeros((len(theta), 2))
-    places = np.flatnonzero(np.diag(covariance) > 0)
-    moves = covariance[:, places] / np.sqrt(np.diag(covariance)[places])
+    places = np.flatnonzero(errors)
+    moves = covariance[:, places] / errors[places]
     program = records.correction.program
     if isinstance(program, ScoreProgram) and len(program.scores) == 1 and len(places):
         # Moves that change scores less are straighter still.
         widest = int(np.argmax(np.abs(few.records.design_rows() @ moves).max(axis=0)))
         if few.is_straight(moves[:, widest], int(places[widest]), most, _STRAIGHT):
             return None
+        if not few.errs(moves[:, widest], int(places[widest]), most, _STRAIGHT):
+            few.error = None
     for place, move in zip(places.tolist(), moves.T, strict=True):
         slope, bend = (0.0, 0.0) if curving is None else curving[place]
         for side, sign in enumerate((-1.0, 1.0)):
@@ -119,9 +127,11 @@ class _Shape:
         penalty: FloatArray,
         *,
         takes_steps: bool = True,
-        error: MeanError | None = None,
+        error: MeanError | None,
+        allowed: FloatArray,
     ) -> None:
-        self.records, self.theta, self.penalty, self.error = records, theta, penalty, error
+        self.records, self.theta, self.penalty = records, theta, penalty
+        self.error, self.allowed = error, allowed
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
         self._has_derivatives = how == "exact"
@@ -134,10 +144,6 @@ class _Shape:
     @functools.cached_property
     def _start(self) -> FloatArray:
         return self._here.gradient if self._takes_steps else self._gradient(self.theta)
-
-    @functools.cached_property
-    def _error_here(self) -> FloatArray:
-        return np.zeros(0) if self.error is None else self.error.at(self.theta)
 
     @functools.cached_property
     def _inverse_here(self) -> FloatArray | None:
@@ -171,6 +177,17 @@ class _Shape:
                 return False
         return True
 
+    def errs(self, move: FloatArray, place: int, far: float, beyond: float) -> bool:
+        """Whether the error of a surrogate makes more than a share of the statistic, so far out."""
+        if self.error is None:
+            return False
+        plain = _Shape(self.records, self.theta, self.penalty, takes_steps=False, error=None, allowed=self.allowed)
+        for side in (-1.0, 1.0):
+            found, without = (one.statistic(side * move, place) for one in (self, plain))
+            if found is None or without is None or without(far) - found(far) > beyond * far:
+                return True
+        return False
+
     def statistic(self, move: FloatArray, place: int) -> Callable[[float], float] | None:
         """Return the statistic of a test t moves away: t where the score is a straight line.
 
@@ -203,7 +220,7 @@ class _Shape:
                     gradient = self._gradient(moved)
                 size = float(score @ (gradient - self._start + t * self.penalty * move)) / (spread * near)
                 if self.error is not None:
-                    size -= max(0.0, float(score @ (self.error.at(moved) - self._error_here)) / (spread * near))
+                    size -= max(0.0, float(score @ self.error.at(moved)) / (spread * near) - self.allowed[place])
             return size if math.isfinite(size) else 0.0
 
         return at
