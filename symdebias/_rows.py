@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray, column_ends
 
 # Rows that are read at a time, and fewer where a slice has a stride or rows are picked.
 WINDOW, TOGETHER = 2**17, 2**15
@@ -22,6 +22,9 @@ _NUMBERS = 2**17
 _KEPT = 8
 # Neighbours that are taken together where many rows are spread over all: processors read ahead within them.
 _RUN, _IN_RUNS = 16, 30_000
+# So many times the largest number of the others is far: before it overflows a score, those of the others are lost.
+# So many of the others are looked at.
+_FAR_BEYOND, _LOOKED_AT = 4.0, 4096
 
 
 class Rows:
@@ -280,6 +283,37 @@ def blocks_of(source: Any) -> Iterator[FloatArray]:
         return
     for start in range(0, len(source), WINDOW):
         yield source[start : start + WINDOW]
+
+
+def reaches_out(source: Any, places: BooleanArray) -> bool:
+    """Whether an array has some number in the rows that are marked, shape (n,), that is far beyond those of the others.
+
+    Some of the others are looked at. Of rows that are read it is taken to have some.
+    """
+    if isinstance(source, Rows):
+        return True
+    columns = source.reshape(len(source), -1)
+    others = columns[np.flatnonzero(~places)[:_LOOKED_AT]]
+    most = _FAR_BEYOND * np.abs(others).max(axis=0)
+    for start in range(0, len(columns), 2 * TOGETHER):
+        marked = np.flatnonzero(places[start : start + 2 * TOGETHER])
+        if len(marked):
+            low, high = column_ends(columns[start + marked])
+            if np.any(high > most) or np.any(-low > most):
+                return True
+    return False
+
+
+def replaced(source: Any, places: BooleanArray, row: FloatArray) -> Any:
+    """Return rows, or a copy of an array, with one row, shape (1, ...), in the places that are marked, shape (n,)."""
+
+    def read(rows: Any) -> FloatArray:
+        marked = places[rows]
+        return np.where(marked.reshape(-1, *[1] * (source.ndim - 1)), row, source[rows])
+
+    if not isinstance(source, Rows):
+        return read(slice(None))
+    return Rows(source.shape, read, read if source.has_any_row else None)
 
 
 def over_blocks(source: Any, work: Callable[[FloatArray], Any]) -> list[Any]:

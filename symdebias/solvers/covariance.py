@@ -146,7 +146,7 @@ def at_root(
                 f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values "
                 "allow for that (Fieller's method), which standard errors do not"
             )
-        levelling = levelling_of(records, theta, penalty, covariance, curving)
+        levelling = levelling_of(records, theta, penalty, covariance, curving, known, bias)
     if levelling is not None:
         notes.append(
             "the score levels off within an interval: intervals and p values reach as far as a score test does not "

@@ -307,9 +307,7 @@ class Examination:
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:
                     signs += self._large_bias(known, theta, found + np.diag(penalty))
-                    signs += (
-                        [] if signs else _own_curvature(correction, known, theta, found + np.diag(penalty), curvature)
-                    )
+                    signs += [] if signs else _own_curvature(records, known, theta, found + np.diag(penalty), curvature)
         return Health(share, inflation, curvature, tuple(signs))
 
     def _large_bias(self, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
@@ -435,17 +433,18 @@ def _large_bias(
 
 
 def _own_curvature(
-    correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray, curvature: float
+    records: Records, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray, curvature: float
 ) -> list[str]:
     """Return the sign of being lost of a minimum that the loss does not have: of a surrogate's waves, or of the noise.
 
     The least curvature, in its own standard errors, says whether the noise could have made it.
     """
+    correction = records.correction
     if known.zonal is not None or known.parts.is_residual:
         # On a sphere scores are bounded, and a residual loss does not part records.
         return []
     try:
-        excess = ExcessCurvature.of(known, correction, theta)
+        excess = ExcessCurvature.of(known, correction, theta, frame_of(records))
         may_be_much = excess.most(hessian) > _MOST_OF_ITS_OWN
         if may_be_much:
             share, error, direction = excess.share(hessian)

@@ -38,6 +38,10 @@ class Frame:
         """Return a direction of all parameters from that of those that are not held."""
         return vector
 
+    def directions(self, columns: FloatArray) -> FloatArray:
+        """Return directions of all parameters, as columns, from those of the parameters that are not held."""
+        return columns
+
     def freed(self, matrix: FloatArray) -> FloatArray:
         """Return the entries of a matrix that are those of parameters that are not held."""
         return matrix
@@ -104,6 +108,10 @@ class Held(Frame):
     def direction(self, vector: FloatArray) -> FloatArray:
         """Return a direction of the others with a 0 in the place."""
         return np.insert(vector, self.place, 0.0)
+
+    def directions(self, columns: FloatArray) -> FloatArray:
+        """Return directions, as columns, of the others with a 0 in the place."""
+        return np.insert(columns, self.place, 0.0, axis=0)
 
     def freed(self, matrix: FloatArray) -> FloatArray:
         """Return the entries of the others."""

@@ -13,6 +13,8 @@ from symdebias.codegen.score.program import ScoreProgram
 from symdebias.inference import critical_value
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.newton import is_allowed
+from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.surrogate_error import MeanError
 
 # The level of the intervals that are looked at, and how far their ends are looked for, in standard errors.
 _LEVEL, _PLACES = 0.95, (2.5, 3.2, 4.2, 5.6, 7.5, 10.0, 16.0)
@@ -32,6 +34,8 @@ def levelling_of(
     penalty: FloatArray,
     covariance: FloatArray,
     curving: FloatArray | None,
+    known: ReleasedRecords | None = None,
+    bias: FloatArray | None = None,
 ) -> FloatArray | None:
     """Return what intervals need beside a variance, so that they reach the ends of those of score tests.
 
@@ -51,6 +55,10 @@ def levelling_of(
         That of theta.
     curving : array of shape (Q, 2), float64, or None
         What `symdebias.solvers.uncertain_curvature.variance_of_curvature` says.
+    known : ReleasedRecords, optional
+        What is known of true scores, for a surrogate.
+    bias : array of shape (Q,), float64, optional
+        The bound on the bias that intervals are wider by, for a surrogate.
 
     Returns
     -------
@@ -65,20 +73,31 @@ def levelling_of(
     1992, The American Statistician 46). Where H is not positive there, it does not reject. Of more than 64 parameters,
     and where second derivatives are differences, H is that of the estimate. Some thousand records tell the shape, and
     standard errors the scale.
+
+    Beyond the scores that a surrogate was designed for it does not level off where the loss does, and would rule out
+    parameters that the loss does not. What its score has more than that of the loss, by `MeanError`, is taken off, but
+    for what intervals are wider by.
     """
     most = critical_value(_LEVEL)
-    few = _Shape(records.looked_at, theta, penalty, takes_steps=False)
-    many = _Shape(records.tested, theta, penalty)
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
+    error = None
+    if known is not None and records.correction.surrogates is not None and known.zonal is None:
+        error = MeanError(known, records.correction)
+    few = _Shape(records.looked_at, theta, penalty, takes_steps=False, error=error, allowed=allowed)
+    many = _Shape(records.tested, theta, penalty, error=error, allowed=allowed)
     found = np.zeros((len(theta), 2))
-    known = np.flatnonzero(np.diag(covariance) > 0)
-    moves = covariance[:, known] / np.sqrt(np.diag(covariance)[known])
+    places = np.flatnonzero(errors)
+    moves = covariance[:, places] / errors[places]
     program = records.correction.program
-    if isinstance(program, ScoreProgram) and len(program.scores) == 1 and len(known):
+    if isinstance(program, ScoreProgram) and len(program.scores) == 1 and len(places):
         # Moves that change scores less are straighter still.
         widest = int(np.argmax(np.abs(few.records.design_rows() @ moves).max(axis=0)))
-        if few.is_straight(moves[:, widest], int(known[widest]), most, _STRAIGHT):
+        if few.is_straight(moves[:, widest], int(places[widest]), most, _STRAIGHT):
             return None
-    for place, move in zip(known.tolist(), moves.T, strict=True):
+        if not few.errs(moves[:, widest], int(places[widest]), most, _STRAIGHT):
+            few.error = None
+    for place, move in zip(places.tolist(), moves.T, strict=True):
         slope, bend = (0.0, 0.0) if curving is None else curving[place]
         for side, sign in enumerate((-1.0, 1.0)):
             if few.is_straight(sign * move, place, most, _SHORT, sides=(1.0,)):
@@ -101,8 +120,18 @@ def _over_root(statistic: Callable[[float], float], variance: Callable[[float], 
 class _Shape:
     """The mean score along lines through an estimate, by a part of the records."""
 
-    def __init__(self, records: Records, theta: FloatArray, penalty: FloatArray, *, takes_steps: bool = True) -> None:
+    def __init__(
+        self,
+        records: Records,
+        theta: FloatArray,
+        penalty: FloatArray,
+        *,
+        takes_steps: bool = True,
+        error: MeanError | None,
+        allowed: FloatArray,
+    ) -> None:
         self.records, self.theta, self.penalty = records, theta, penalty
+        self.error, self.allowed = error, allowed
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
         self._has_derivatives = how == "exact"
@@ -148,6 +177,17 @@ class _Shape:
                 return False
         return True
 
+    def errs(self, move: FloatArray, place: int, far: float, beyond: float) -> bool:
+        """Whether the error of a surrogate makes more than a share of the statistic, so far out."""
+        if self.error is None:
+            return False
+        plain = _Shape(self.records, self.theta, self.penalty, takes_steps=False, error=None, allowed=self.allowed)
+        for side in (-1.0, 1.0):
+            found, without = (one.statistic(side * move, place) for one in (self, plain))
+            if found is None or without is None or without(far) - found(far) > beyond * far:
+                return True
+        return False
+
     def statistic(self, move: FloatArray, place: int) -> Callable[[float], float] | None:
         """Return the statistic of a test t moves away: t where the score is a straight line.
 
@@ -179,6 +219,8 @@ class _Shape:
                 else:
                     gradient = self._gradient(moved)
                 size = float(score @ (gradient - self._start + t * self.penalty * move)) / (spread * near)
+                if self.error is not None:
+                    size -= max(0.0, float(score @ self.error.at(moved)) / (spread * near) - self.allowed[place])
             return size if math.isfinite(size) else 0.0
 
         return at

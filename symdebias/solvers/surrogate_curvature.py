@@ -15,6 +15,7 @@ from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
+from symdebias.solvers.held import Frame
 from symdebias.solvers.metric import definite
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
@@ -33,6 +34,7 @@ _HALVINGS, _JUMP, _KINKS_WITHIN = 40, 1e-3, 8.0
 _SHARES_OF_WAVE = 0.25, 0.5, 1.0
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
+_NONE_HELD = Frame()
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class ExcessCurvature:
         For each part how much more curvature its surrogate has, in the mean over cells of true scores.
     plain : list of array, float64
         That of each part itself.
+    frame : Frame
+        What parameters are; one that is held has no curvature.
     """
 
     known: ReleasedRecords
@@ -58,14 +62,17 @@ class ExcessCurvature:
     multipliers: list[FloatArray]
     excess: list[FloatArray]
     plain: list[FloatArray]
+    frame: Frame = _NONE_HELD
 
     @classmethod
-    def of(cls, known: ReleasedRecords, correction: Correction, theta: FloatArray) -> "ExcessCurvature":
+    def of(
+        cls, known: ReleasedRecords, correction: Correction, theta: FloatArray, frame: Frame = _NONE_HELD
+    ) -> "ExcessCurvature":
         """Return that of a surrogate, resolved, at some parameters."""
         # Released labels are not the true ones, and go together with columns less than these do.
         target = known.sample_of().target
         multipliers = [estimated_multiplier(correction, part.multiplier, target) for part in known.parts.replaced]
-        return cls(known, theta, multipliers, *_curvatures(known, correction, known.scores(theta)))
+        return cls(known, theta, multipliers, *_curvatures(known, correction, known.scores(theta)), frame)
 
     def most(self, hessian: FloatArray) -> float:
         """Return a bound on the shares of `share`, for a small part of its time.
@@ -154,8 +161,8 @@ class ExcessCurvature:
         curved = self._at_released(curvatures)
         weights = sample.chances * curved
         own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
-        of_noise, turned = eigh(known.noise, definite(known.metric))
-        turned = turned[:, of_noise <= _MOST_NOISE]
+        of_noise, turned = eigh(self.frame.freed(known.noise), definite(self.frame.freed(known.metric)))
+        turned = self.frame.directions(turned[:, of_noise <= _MOST_NOISE])
         if not turned.size:
             return (1 - sign) / 2, 0.0, np.zeros(len(theta))
         shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
@@ -182,13 +189,7 @@ class ExcessCurvature:
 
     @functools.cached_property
     def _given(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return a grid of released scores, those of the records, and the chances of true scores given the grid."""
-        known, theta = self.known, self.theta
-        sample = known.sample_of()
-        released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
-        grid = _grid(released)
-        variance = known.score_variance(theta) + known.target_noise
-        return grid, released, _given_released(known.scores(theta), grid, variance)
+        return given_released(self.known, self.theta)
 
 
 def _curvatures(
@@ -250,7 +251,33 @@ def _grid(released: FloatArray) -> FloatArray:
     return np.asarray(middle + core * np.sinh(np.linspace(low, high, _RELEASED)))
 
 
-def _given_released(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
+def given_released(known: ReleasedRecords, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return what released scores (residuals) say of true ones at a parameter.
+
+    Parameters
+    ----------
+    known : ReleasedRecords
+        What is known of true scores, not on a sphere.
+    theta : array of shape (q,), float64
+        The parameter.
+
+    Returns
+    -------
+    grid : array of shape (k,), float64
+        Released scores.
+    released : array of shape (m,), float64
+        Those of the records that scores are estimated from.
+    given : array of shape (k, v), float64
+        The chances of the values of ``known.scores(theta)`` given each of the grid.
+    """
+    sample = known.sample_of()
+    released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
+    grid = _grid(released)
+    variance = known.score_variance(theta) + known.target_noise
+    return grid, released, _chances_given(known.scores(theta), grid, variance)
+
+
+def _chances_given(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
     """Return the probabilities of true scores given released ones under normal noise, shape (released, scores)."""
     if noise > 0:
         powers = -0.5 * (released[:, None] - scores.values) ** 2 / noise

@@ -119,6 +119,19 @@ def test_many_parameters_take_no_second_derivatives(monkeypatch):
     assert 0 < found[0, 1] <= fit.inference.levelling[0, 1] + 1e-9
 
 
+@pytest.mark.parametrize("seed", [1, 8, 13])
+def test_a_surrogate_levels_off_where_its_loss_does(seed):
+    """A group has one label, and the noise of labels hides it. Ends were at -7.3, -7.7 and -7.8, by waves."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=20_000), (rng.random(20_000) < 0.015) * 1.0
+    y = np.where(rng.random(20_000) < expit(0.8 * a + 0.3 - 8.0 * b), 1.0, -1.0)
+    noise = sd.GaussianMechanism.from_scale(0.5)
+    release = sd.Release({"a": noise}, noiseless=("b",), target=sd.RandomizedResponse(2.0), fit_intercept=True)
+    fit = fitted(release.privatize(np.column_stack([a, b]), y, random_state=seed))
+    assert SAID in fit.summary()
+    assert fit.confidence_interval()[1, 0] < -12.0
+
+
 LEVELLING = np.array([[0.0, 0.2], [critical_value(0.95) ** -2, 0.0]])
 KNOWN = Inference(np.diag([0.04, 0.09]), "sandwich", levelling=LEVELLING)
 

@@ -1,3 +1,4 @@
+import functools
 import math
 import sys
 import warnings
@@ -10,6 +11,7 @@ from scipy import optimize, stats
 from scipy.special import expit, ndtr
 
 import symdebias as sd
+from symdebias._rows import Rows
 from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.inference import sandwich
 from symdebias.records import Records
@@ -786,6 +788,18 @@ def test_records_of_weight_0_change_nothing(loss, count, others):
     np.testing.assert_allclose(fit.confidence_interval(), alone.confidence_interval(), rtol=1e-6)
     for name in ("curvature", "carrying_share", "noise_inflation"):
         assert fit.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
+
+
+@pytest.mark.parametrize("solve", [sd.m_estimate, functools.partial(sd.sgd, random_state=0, epochs=1)])
+@pytest.mark.parametrize("kind", [np.asarray, Rows.of_array])
+def test_a_record_of_weight_0_may_overflow(solve, kind):
+    X, y = simulated(6_000, 3)
+    X, y, weights = with_records_of_weight_0(X, y, 2)
+    near = solve(EXPONENTIAL, kind(X), y, l2=1.0, sample_weight=weights)
+    X[weights == 0] *= 1e6
+    far = solve(EXPONENTIAL, kind(X), y, l2=1.0, sample_weight=weights)
+    np.testing.assert_array_equal(far.theta, near.theta)
+    assert EXPONENTIAL.mean_loss(near.theta, X, y, sample_weight=weights) < 1.0
 
 
 def test_noise_of_records_of_weight_0_is_none_of_the_others():

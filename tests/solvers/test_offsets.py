@@ -316,6 +316,18 @@ def test_a_surrogate_is_designed_for_scores_with_their_offsets():
     assert fit.predict(X, offset=offset).shape == (4_000,)
 
 
+def test_the_curvature_along_a_held_offset_is_no_sign_of_a_lost_fit():
+    """Records with large offsets have scores where the loss is level, whatever the parameters."""
+    rng = np.random.default_rng([10, 77])
+    true, offset = rng.normal(size=(4_000, 2)), 1.5 * rng.normal(size=4_000)
+    theta = np.array([0.8, -0.5, 0.2])
+    y = np.where(rng.random(4_000) < 1 / (1 + np.exp(-true @ theta[:2] - theta[2] - offset)), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), fit_intercept=True)
+    noised = release.privatize(true, y, random_state=int(rng.integers(2**31)))
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y, offset=offset)
+    assert np.all(np.abs(fit.theta - theta) < 4 * fit.standard_errors)
+
+
 def test_metrics_of_released_records_take_the_offset():
     """Against the metric of true records, within four standard errors; without the offset it is 20 of them off."""
     rng = np.random.default_rng(8)

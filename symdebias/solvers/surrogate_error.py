@@ -1,0 +1,55 @@
+"""How far the mean score of a surrogate is from that of the loss, as far as released records tell.
+
+A surrogate is close to the loss where scores were when it was designed. Farther out, where tests look, it is not.
+"""
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.correction import Correction
+from symdebias.solvers.quadratic_pilot import estimated_multiplier
+from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.surrogate_curvature import given_released
+
+
+class MeanError:
+    """The error of a surrogate's mean gradient.
+
+    Parameters
+    ----------
+    known : ReleasedRecords
+        What is known of true scores, not on a sphere.
+    correction : Correction
+        The surrogate, resolved.
+    """
+
+    def __init__(self, known: ReleasedRecords, correction: Correction) -> None:
+        assert correction.surrogates is not None
+        self._known, self._surrogates = known, correction.surrogates.surrogates
+        target = known.sample_of().target
+        self._multipliers = [estimated_multiplier(correction, part.multiplier, target) for part in known.parts.replaced]
+
+    def at(self, theta: FloatArray) -> FloatArray:
+        """Return an estimate of E[x e(u)], shape (q,), with e(u) the error of the slope at the true score u of theta.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameter.
+
+        Notes
+        -----
+        With m(v) = E[e(u) | v] given the released score v, from the estimated distribution of true scores, it is
+        E[(x + w) m(v)] - N theta E[m'(v)]: a released row has the noise w in it, which goes with v by its covariance
+        N theta (Stein 1981), and not with u. The mean is over the records that scores are estimated from.
+        """
+        known = self._known
+        sample, values = known.sample_of(), known.scores(theta).values
+        grid, released, given = given_released(known, theta)
+        errors, slopes = np.zeros((2, len(released)))
+        for part, surrogate, multiplier in zip(known.parts.replaced, self._surrogates, self._multipliers, strict=True):
+            mean = given @ (surrogate.slope(values) - part.numbers.slope(values))
+            errors += multiplier * np.interp(released, grid, mean)
+            if len(np.unique(grid)) == len(grid):
+                slopes += multiplier * np.interp(released, grid, np.gradient(mean, grid))
+        return np.asarray((sample.chances * errors) @ sample.rows - (sample.chances @ slopes) * (known.noise @ theta))
