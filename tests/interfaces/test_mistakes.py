@@ -126,6 +126,9 @@ COMMANDS = [
     ("a ledger of nobody", PRIVATIZE + " --ledger {}/spent.jsonl", 1, "Give its name by --population"),
     ("a population misspelled", PRIVATIZE + " --ledger {}/spent.jsonl --population pannel", 1,
      "no total for --population 'pannel', but for 'panel'. Correct the name, or declare a total by --total EPSILON"),
+    ("a population misspelled with a total", PRIVATIZE + " --ledger {}/spent.jsonl --population pannel --total 9", 1,
+     "no total for --population 'pannel', but for 'panel'.*mistyped.*correct it, or name those there are by --others"),
+    ("others without a ledger", PRIVATIZE + " --others panel", 1, "belong to --ledger. Give the file"),
     ("a population without a ledger", PRIVATIZE + " --population panel", 1, "belong to --ledger. Give the file"),
     ("a seed in a ledger", PRIVATIZE + " --ledger {}/spent.jsonl --population panel --seed 1", 1, "asks for a seed.*Leave"),
     # Fits.

@@ -45,9 +45,9 @@ def privatize(options: argparse.Namespace) -> None:
 
 def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
     if options.ledger is None:
-        if options.population is not None or options.total is not None:
+        if options.population is not None or options.total is not None or options.others:
             raise ValueError(
-                "--population and --total belong to --ledger. Give the file of the ledger, or leave them out."
+                "--population, --total and --others belong to --ledger. Give the file of the ledger, or leave them out."
             )
         return None
     if options.population is None:
@@ -66,6 +66,7 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
                 f"than the total of --total {epsilon:g},{total.delta:g}. Nothing was released, and no total declared. "
                 "Give a larger total, or release with more noise."
             )
+        _require_named(options, total)
     elif not options.ledger.exists():
         raise ValueError(
             f"there is no ledger at {options.ledger}. Name the one there is, or begin it by --total EPSILON,DELTA."
@@ -75,4 +76,16 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
             f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
             f"{', '.join(map(repr, known)) or 'none'}. Correct the name, or declare a total by --total EPSILON,DELTA."
         )
-    return Ledger(options.ledger, options.population, total=total)
+    return Ledger(options.ledger, options.population, total=total, others=options.others)
+
+
+def _require_named(options: argparse.Namespace, total: Guarantee) -> None:
+    """Refuse to begin a population beside others that were not named, as `Ledger` does."""
+    if not options.ledger.exists() or options.population in populations(options.ledger):
+        return
+    if unnamed := [name for name in populations(options.ledger, like=total) if name not in options.others]:
+        raise PrivacyError(
+            f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
+            f"{', '.join(map(repr, unnamed))}. A known name that is mistyped would begin a second budget for the same "
+            "people: correct it, or name those there are by --others where they are other people."
+        )

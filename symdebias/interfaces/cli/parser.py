@@ -107,7 +107,7 @@ _COMMANDS = {
     ),
     "privatize": (
         "collecting:privatize",
-        "table --schema --out --format --outside --keep-order --ledger --population --total --seed --json",
+        "table --schema --out --format --outside --keep-order --ledger --population --total --others --seed --json",
         "noise a table as a schema says, into a new folder",
         "Noise the records of a CSV file by the release that a schema declares, and write them with their card to a "
         "new folder, in an order that nobody knows. Nothing is written, and no budget is spent, where the table does "
@@ -254,6 +254,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "report --exposure": {"help": "that of the fit, where it does not say it"},
     "report --offset": {"help": "that of the fit, where it does not say it"},
     "--order": {"type": int, "help": "of a series"},
+    "--others": {
+        "nargs": "+",
+        "metavar": "NAME",
+        "default": [],
+        "help": "other people whom the ledger has totals for; needed to begin a population beside them",
+    },
     "--out": {"type": Path, "required": True},
     "privatize --out": {"help": "the folder, which is not there yet"},
     "report --out": {"help": "the HTML file"},
