@@ -132,7 +132,12 @@ COMMANDS = [
     ("a population without a ledger", PRIVATIZE + " --population panel", 1, "belong to --ledger. Give the file"),
     ("a seed in a ledger", PRIVATIZE + " --ledger {}/spent.jsonl --population panel --seed 1", 1, "asks for a seed.*Leave"),
     # Fits.
-    ("another target", "fit {}/released-schema --loss logistic --target age", 1, r"is called income. Leave it out\. It is one of the features\. In Python, .*with_target\('age'\)"),
+    ("another target", "fit {}/released-schema --loss logistic --target age", 1,
+     "age was released with center= and scale=, which a target has not.*outcome = true"),
+    ("a target that is none", "fit {}/released-schema --loss logistic --target inc", 1,
+     "--target 'inc' is no column of this folder: its target is called income, and the columns are age, work. Correct the"),
+    ("a target beside a vector", "fit {}/released-margin --loss logistic --target age", 1, "in one vector, for that target al"),
+    ("features of the folder's target", "fit {}/released-schema --loss logistic --features age", 1, "belongs to a --target"),
     ("a loss that the release cannot answer", "fit {}/released-margin --loss poisson", 1, "no margin loss.*Use one of these"),
     ("several classes of two", "derive softmax", 1, "several scores, and one expression is shown. Use"),
     ("a level in percent", "fit {}/released-schema --loss logistic --level 95", 1, "--level=95.0 is too large. It must be"),
