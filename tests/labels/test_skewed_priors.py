@@ -21,7 +21,7 @@ def test_designs_for_skewed_priors_exist_and_are_optimal(seed, epsilon):
 
 @pytest.mark.parametrize(("labels", "epsilon"), [(3, 20.0), (6, 16.0), (6, 20.0)])
 def test_labels_without_probability_have_a_design_at_large_budgets(labels, epsilon):
-    """The cone programme does not settle here: the noise of the first label costs nothing, and that of others little."""
+    """The cone programme does not settle here: the noise of the first label costs nothing, and others have little."""
     prior = np.arange(labels) / sum(range(labels))
     found = sd.optimal_unbiased_randomizer(range(labels), prior, epsilon)
     assert found.unbiased
