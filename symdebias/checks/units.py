@@ -19,7 +19,8 @@ _LONG = 3.0
 def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     """Refuse records whose noised columns are in other units than those of their release.
 
-    Some thousand records are looked at, spread over all, as they may be sorted. Whatever the true values are, within
+    Some thousand records are looked at, spread over all, as they may be sorted: where a source is read from its beginning
+    to its end, nothing is. Whatever the true values are, within
     the declared range, a column
 
     * varies at least as the noise alone does: sample variances are means over pairs of records, to which the test
@@ -43,9 +44,9 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
     """
     n = len(matrix)
     private = columns_with_a_guarantee(corrected, matrix)
-    if not private:
+    if not private or not has_any_row(matrix):
         return
-    looked_at = matrix[:: -(-n // _LOOKED_AT)] if has_any_row(matrix) else matrix[:_LOOKED_AT]
+    looked_at = matrix[:: -(-n // _LOOKED_AT)]
     n, limit = len(looked_at), math.log(_FALSE_ALARMS)
     if n < FEWEST:
         return
