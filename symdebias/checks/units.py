@@ -19,9 +19,8 @@ _LONG = 3.0
 def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     """Refuse records whose noised columns are in other units than those of their release.
 
-    Some thousand records are looked at, spread over all, as they may be sorted: where a source is read from its beginning
-    to its end, nothing is. Whatever the true values are, within
-    the declared range, a column
+    Some thousand records are looked at, spread over all, as they may be sorted: none of a source that is read from its
+    beginning to its end. Whatever the true values are, within the declared range, a column
 
     * varies at least as the noise alone does: sample variances are means over pairs of records, to which the test
       ``spread`` of `symdebias.checks.check_records` applies;
