@@ -58,8 +58,9 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
             variance = float(variances[index]) / divisor**2
             if not variance > 0:
                 continue
-            how, found = "", float(np.var(column, ddof=1))
             # Comparisons are such that what is not finite passes: it is refused by itself.
+            with np.errstate(over="ignore", invalid="ignore"):
+                how, found = "", float(np.var(column, ddof=1))
             if found < variance:
                 fourth = fourth_moment(noise, divisor, variance)
                 if log_p_of_spread(noise, divisor, variance, fourth, found, n // 2) < limit:
@@ -70,9 +71,9 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
                     how = "lies outside of its declared range, farther than the noise takes it"
             if how:
                 raise ValueError(
-                    f"column {place.start + index} of X {how}: it is in other units than those of the release, or was "
-                    f"changed after {mechanism!r} noised it. Pass noised.X as privatize returned it; what "
-                    "symdebias.ReleaseScaler returned goes with its scaled_release, and nothing else does."
+                    f"column {place.start + index} of X {how}: it is in other units than those of the release, or "
+                    f"{mechanism!r} did not noise it, or it was changed afterwards. Pass noised.X as privatize "
+                    "returned it; what symdebias.ReleaseScaler returned goes with its scaled_release."
                 )
 
 
