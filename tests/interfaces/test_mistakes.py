@@ -188,6 +188,9 @@ COMMANDS = [
     ("a fit to compile", "compile {}/fit.npz --loss logistic", 1, "fit.npz is no text, and a card is. Name the file"),
     ("a total below the release", PRIVATIZE + " --ledger {}/none.jsonl --population panel --total 3.9", 1,
      "release is epsilon 4, delta 0, more than the total.*no total declared. Give a larger"),
+    ("a total for records that are refused", "privatize {}/cents.csv --schema {}/schema.toml --out {}/new --outside refuse "
+     "--ledger {}/none.jsonl --population panel --total 9", 1, "lie outside the declared bounds"),
+    ("a total for a seed", PRIVATIZE + " --seed 1 --ledger {}/none.jsonl --population panel --total 9", 1, "asks for a seed"),
     ("records as a ledger", "ledger {}/people.csv", 1, "line 1 of the ledger .* Put back a copy that is whole"),
     ("a division by zero", "derive 1/0", 1, "'1/0' is no real expression, as where it divides by zero. Correct it"),
     ("another function", "derive abs(u) --continuous", 1, "calls abs, which is not one of Abs, .*Max.* Use one of these"),

@@ -19,6 +19,9 @@ def privatize(options: argparse.Namespace) -> None:
     _files.require_free(options.out)
     tell(f"reading {options.table}")
     X, y = schema.collect(options.table)
+    if options.total is not None and options.outside == "refuse":
+        # A declared total stands: records that are refused are so before it is.
+        release.privatize(X, y, random_state=0, outside="refuse")
     noised = release.privatize(
         X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, release)
     )
@@ -52,6 +55,11 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
         return None
     if options.population is None:
         raise ValueError("--ledger counts what is released about a population. Give its name by --population.")
+    if options.seed is not None:
+        raise PrivacyError(
+            "a ledger counts noise of fresh entropy, and --seed asks for a seed, whose noise carries no guarantee. Leave "
+            "out --seed, or --ledger for an example."
+        )
     total = None
     if options.total is not None:
         if len(options.total) > 2:
