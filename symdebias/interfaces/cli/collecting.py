@@ -57,8 +57,8 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
         raise ValueError("--ledger counts what is released about a population. Give its name by --population.")
     if options.seed is not None:
         raise PrivacyError(
-            "a ledger counts noise of fresh entropy, and --seed asks for a seed, whose noise carries no guarantee. Leave "
-            "out --seed, or --ledger for an example."
+            "a ledger counts noise of fresh entropy, and --seed asks for a seed, whose noise carries no guarantee. "
+            "Leave out --seed, or --ledger for an example."
         )
     total = None
     if options.total is not None:
