@@ -41,22 +41,20 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
     ValueError
         A column is in other units; the message says how that shows.
     """
-    n = len(matrix)
     private = columns_with_a_guarantee(corrected, matrix)
     if not private or not has_any_row(matrix):
         return
-    looked_at = matrix[:: -(-n // _LOOKED_AT)]
-    n, limit = len(looked_at), math.log(_FALSE_ALARMS)
-    if n < FEWEST:
-        return
+    looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
+    limit = math.log(_FALSE_ALARMS)
     for place, mechanism, noise in private:
         width = place.stop - place.start
         divisors, variances = mechanism.divisors_on(width), noise.coordinate_variances(width)
         middle, reach = middle_and_reach(mechanism)
         for index in range(width):
-            column, divisor = looked_at[:, place.start + index], float(divisors[index])
-            variance = float(variances[index]) / divisor**2
-            if not variance > 0:
+            # What was noised once and stands in several records counts once.
+            column, divisor = np.unique(looked_at[:, place.start + index]), float(divisors[index])
+            n, variance = len(column), float(variances[index]) / divisor**2
+            if n < FEWEST or not variance > 0:
                 continue
             # Comparisons are such that what is not finite passes: it is refused by itself.
             with np.errstate(over="ignore", invalid="ignore"):
