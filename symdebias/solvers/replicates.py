@@ -445,7 +445,7 @@ def _train(
         A value of X is not finite.
     """
     correction, frame, (matrix, target), n = run.correction, frame_of(run), run.encoded, len(run)
-    size, per_epoch = min(batch_size, n), -(-n // batch_size)
+    size, per_epoch, weight = min(batch_size, n), -(-n // batch_size), run.total / n
     count, scaled = len(members), any(len(one.scaling) for one in members)
     kernel = replicates_pass(
         correction.kernels,
@@ -529,7 +529,7 @@ def _train(
                     sizes[row - here.start] = one.sizes(*own, at_once=turns > 1)
                     averaged[row - here.start] = one.descent.averaged(own[0])
                 kernel(
-                    thetas[here], dealt, correction.noise, sizes, size, tuple(bound[here] for bound in bounds),
+                    thetas[here], dealt, correction.noise, sizes, size, weight, tuple(bound[here] for bound in bounds),
                     correction.limits.for_kernels(finite_variance=True), smoothing, scalings[here], averages[here],
                     averaged, reports[here],
                 )  # fmt: skip

@@ -127,7 +127,8 @@ def sgd(
         order and deals them out like cards, 32 runs at a time, so that a batch has records from all over the
         table; that is several times faster than reading single records at random.
     sample_weight : array of shape (n,), optional
-        Non-negative weights; a batch is averaged with them.
+        Non-negative weights. The gradient of a batch of B records is the sum of w g over B times the mean weight of
+        all records, or of those of the first `partial_fit`.
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
     offset : array of shape (n,), optional
@@ -214,12 +215,15 @@ class Reached:
         What learned steps multiply gradients with.
     gain : float
         What an offset has multiplied gradients with: the steps of further records are to be as long.
+    weight : float
+        The mean weight of the first records: those of further ones count in it.
     """
 
     descent: Descent
     step_size: Any
     scaling: FloatArray
     gain: float = 1.0
+    weight: float = 1.0
 
 
 def continued(
@@ -523,6 +527,7 @@ class _Training:
         batch_size, total, lengths = min(self.batch_size, n), self.epochs * per_epoch, self.lengths
         step_size, scaling = self._steps(run, X, begin)
         earlier = None if self.after is None else self.after.descent
+        weight = run.total / n if self.after is None else self.after.weight
         sizes = self._sizes(step_size, 0 if earlier is None else earlier.all_steps, total)
         kernel = self._kernel(run, scaling)
         limits = correction.limits.for_kernels(finite_variance=True)
@@ -577,7 +582,7 @@ class _Training:
                     if is_read:
                         dealt = read(run, deal, first, end)
                     if not descent.take(
-                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, penalty,
+                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, weight, penalty,
                         self.bound, growth, runaway, limits, self.smoothing, scaling,
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
@@ -601,7 +606,7 @@ class _Training:
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, notes, Reached(descent, step_size, scaling, self.gain)
+        return descent, notes, Reached(descent, step_size, scaling, self.gain, weight)
 
 
 class _BestEpoch:
