@@ -118,6 +118,9 @@ def _slope_ranges(loss: Loss, radius: float, bounds: tuple[float, float]) -> tup
             low = min(low, -_least_upper(piece, -slope, loss, "slope"))
             high = max(high, _least_upper(piece, slope, loss, "slope"))
         found.append((low + 0.0, high + 0.0))
+    if loss.target_values is None:
+        # Between the ends of a target slopes have ranges that are no part of one at an end.
+        return ((min(low for low, _ in found), max(high for _, high in found)),)
     return tuple(found)
 
 

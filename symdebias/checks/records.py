@@ -296,9 +296,9 @@ def _probed(
         skipped.append(f"{name}, which has no noise")
         return
     sigma = math.sqrt(variance)
-    fourth = _fourth_moment(noise, divisor, variance)
+    fourth = fourth_moment(noise, divisor, variance)
     yield _spread(noise, divisor, variance, fourth, name, column)
-    middle, reach = _middle_and_reach(mechanism)
+    middle, reach = middle_and_reach(mechanism)
     if reach is not None:
         yield _size(middle, reach, variance, fourth, name, column)
     half = getattr(mechanism, "half_width", None)
@@ -346,7 +346,7 @@ def _is_normal(noise: Any) -> bool:
     return isinstance(noise, AdditiveNoise) and noise.is_gaussian
 
 
-def _fourth_moment(noise: Any, divisor: float, variance: float) -> float:
+def fourth_moment(noise: Any, divisor: float, variance: float) -> float:
     """Return E e^4 of a coordinate, rounded up by a twentieth."""
     if _is_normal(noise):
         return 3 * variance**2
@@ -361,7 +361,7 @@ def _fourth_moment(noise: Any, divisor: float, variance: float) -> float:
     return 1.05 * max(4 * quotient - 3 * variance**2, variance**2)
 
 
-def _middle_and_reach(mechanism: Mechanism) -> tuple[float, float | None]:
+def middle_and_reach(mechanism: Mechanism) -> tuple[float, float | None]:
     """Return the centre and the half width of the declared range of true values; None where none is declared."""
     bounds, radius = getattr(mechanism, "bounds", None), getattr(mechanism, "radius", None)
     if bounds is not None:
@@ -372,7 +372,7 @@ def _middle_and_reach(mechanism: Mechanism) -> tuple[float, float | None]:
 # ---- the probes ------------------------------------------------------------------------------------------
 
 
-def _log_p_of_spread(noise: Any, divisor: float, variance: float, fourth: float, mean: float, pairs: int) -> float:
+def log_p_of_spread(noise: Any, divisor: float, variance: float, fourth: float, mean: float, pairs: int) -> float:
     """Return a bound on the log probability that the mean of (z - z')^2/2 over pairs is so small."""
     if mean >= variance:
         return 0.0
@@ -392,7 +392,7 @@ def _spread(noise: Any, divisor: float, variance: float, fourth: float, name: st
     order = np.random.default_rng(0).permutation(len(column))
     pairs = len(column) // 2
     mean = float(np.mean((column[order[:pairs]] - column[order[pairs : 2 * pairs]]) ** 2) / 2)
-    log_p = _log_p_of_spread(noise, divisor, variance, fourth, mean, pairs)
+    log_p = log_p_of_spread(noise, divisor, variance, fourth, mean, pairs)
 
     def power(level: float) -> float:
         # Half of the variance, with a standard error of its own.
@@ -400,7 +400,7 @@ def _spread(noise: Any, divisor: float, variance: float, fourth: float, name: st
         low, high = 0.0, 1.0
         for _ in range(30):
             middle = (low + high) / 2
-            far = _log_p_of_spread(noise, divisor, variance, fourth, middle * variance, pairs) <= math.log(level)
+            far = log_p_of_spread(noise, divisor, variance, fourth, middle * variance, pairs) <= math.log(level)
             low, high = (middle, high) if far else (low, middle)
         return float(special.ndtr((low * variance - variance / 2) / seen))
 

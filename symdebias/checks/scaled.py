@@ -7,7 +7,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, sums_and_minima
 from symdebias._rows import Rows, over_blocks
 from symdebias.corrected import CorrectedLoss
-from symdebias.mechanisms import ChannelMechanism
+from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.ranges import Grid
 from symdebias.noise import AdditiveNoise, SphericalNoise
 
@@ -37,18 +37,10 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     ValueError
         A column was scaled; the message says how.
     """
-    n, release = len(matrix), corrected.release
-    if corrected.method == "none" or n < FEWEST or release.coupling is not None:
-        return
-    private = []
-    for place, mechanism in release.placed(matrix.shape[1]):
-        if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
-            continue
-        noise = mechanism.noise_on(place.stop - place.start)
-        if isinstance(noise, (AdditiveNoise, SphericalNoise)):
-            private.append((place, mechanism, noise))
+    private = columns_with_a_guarantee(corrected, matrix)
     if not private:
         return
+    n = len(matrix)
     means, lows = _means_and_minima(matrix)
     suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _END) | (np.abs(lows + 1) <= _END)
     for place, mechanism, noise in private:
@@ -60,6 +52,26 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
                     f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
                     "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
                 )
+
+
+def columns_with_a_guarantee(
+    corrected: CorrectedLoss, matrix: FloatArray | Rows
+) -> list[tuple[slice, Mechanism, AdditiveNoise | SphericalNoise]]:
+    """Return the places of columns with a guarantee and noise off a grid, with what noised them and their noise.
+
+    There are none where no noise is undone, or records are too few to tell anything.
+    """
+    release = corrected.release
+    if corrected.method == "none" or len(matrix) < FEWEST or release.coupling is not None:
+        return []
+    private = []
+    for place, mechanism in release.placed(matrix.shape[1]):
+        if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
+            continue
+        noise = mechanism.noise_on(place.stop - place.start)
+        if isinstance(noise, (AdditiveNoise, SphericalNoise)):
+            private.append((place, mechanism, noise))
+    return private
 
 
 def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:

@@ -431,6 +431,9 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         ``shift`` turns all rows cyclically. ``tile`` holds the records of a part of a batch, where they do not stand in
         order or are turned into columns; ``read_tile`` is the same as the rows of records.
 
+        The weighted gradients of a batch are summed and divided by the number of its records times ``weight``, the mean
+        weight of all: over the weights of the batch they would be a ratio, whose mean is not that of the records.
+
         theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
         not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
         ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
@@ -449,18 +452,14 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         assembled = self.program.assemble()
         q = self.program.number_of_parameters - (held is not None)
         how = {"weighted": weighted, "is_by_columns": turned}
-        add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
-        skip = "if total == 0.0:\n    continue" if weighted else ""
         measure = "measure_rows(longest, units, {rows}, first, part)" if measured else ""
         # A plain 0 has a type of its own, for which Numba would compile another function.
         in_tile = f"""first = 0*part
 {measure.format(rows="read_tile")}
-accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
-{add_weights.format(weights="read_weights")}"""
+accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)"""
         # What stands in order is read where it stands, if it is not turned.
         as_they_stand = f"""{measure.format(rows="X")}
-accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
-{add_weights.format(weights="weights")}"""
+accumulate(point, X, y, weights, noise, first, first + part, kept, sums)"""
         dealt, rest, both = in_tile, as_they_stand, ""
         if turned:
             dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
@@ -474,7 +473,7 @@ accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
         text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}
 
-def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
+def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, weight, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
            kept, smoothed, {tiles.ARGUMENTS}{more}):
 {indented(tiles.BEGIN_DEALING, 4)}
@@ -487,7 +486,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             return step
         for j in range({self.program.number_of_sums}):
             sums[j] = 0.0
-        total = {"0.0" if weighted else "float(stop - start)"}
+        total = {"(stop - start)*weight" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
             part = min(stop - position, {BLOCK})
@@ -502,7 +501,6 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
 {indented(rest, 16)}
 {indented(both, 12)}
             position += part
-{indented(skip, 8)}
 {indented(assemble, 8)}
 {indented(step_lines(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
@@ -510,9 +508,9 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         number, count = numba.float64, numba.int64
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
-            _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
-            _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
+            _given_vector, _given_vector, count, number, _given_vector, number, number, number, _given_vector,
+            _given_vector, _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector,
+            _vector, _vector, _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
             *(() if held is None else (_vector, _vector)), *((_given_vector, _vector) if measured else ()),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
@@ -591,7 +589,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 steps, penalty = np.full(2, 0.1), np.zeros(count)
                 smoothing[3] = count
                 kernel(
-                    out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
+                    out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, 1.5, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(count), out.copy(), 0.0, report, *(whole[:1] or (out,)), work[0],
                     work[1][:count], work[2], np.empty(count), *self._tile(weighted=True), *whole,
                     *lengths,

@@ -63,6 +63,7 @@ class ReplicatesPass:
         noise: FloatArray,
         step_sizes: FloatArray,
         batch_size: int,
+        weight: float,
         bounds: Sequence[FloatArray],
         limits: FloatArray,
         smoothing: FloatArray,
@@ -85,6 +86,8 @@ class ReplicatesPass:
             The step sizes.
         batch_size : int
             Records per step.
+        weight : float
+            The mean weight of all records.
         bounds : sequence
             Penalties of shape (R, Q), and radius, growth and runaway of shape (R,).
         scalings : array of shape (R, Q, Q) or (R, 0, 0), float64
@@ -101,13 +104,13 @@ class ReplicatesPass:
         turned = tiles.by_columns(program, is_read_often=True)
 
         def passed(part: slice) -> None:
-            described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
+            described = thetas[part], *records, noise, step_sizes[part], batch_size, weight
             # One where a parameter is held.
             sums, own = program.number_of_sums, np.ones(q)
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
-                *described, limits, smoothing, scalings[part], averages[part], averaged[part],
-                reports[part],
+                *described, *(bound[part] for bound in bounds), limits, smoothing, scalings[part], averages[part],
+                averaged[part], reports[part],
                 np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(free),
                 *empty((program.number_kept,)),
                 np.empty(free if self.turned else 0),
@@ -144,8 +147,6 @@ def source(
     assembled = program.assemble()
     q, p, sums = program.number_of_parameters - (held is not None), program.width, program.number_of_sums
     block = max(_FEWEST_RECORDS, min(BLOCK, _NUMBERS // p // 8 * 8))
-    add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
-    skip = f"\n{' ' * 16}if total == 0.0:\n{' ' * 20}continue" if weighted else ""
     put, more, assemble = put_lines("own", "theta", q, held, row="r, "), "", "gradient)"
     if held is not None:
         more, assemble = ", slopes", f"slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
@@ -158,7 +159,7 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 {is_within(program)}
 
-def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
+def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, weight, penalty,
            radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
            own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}{more}):
 {indented(tiles.BEGIN_DEALING, 4)}
@@ -166,7 +167,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         start = begin + step*batch_size
         stop = min(start + batch_size, records)
         going = 0
-        total = {"0.0" if weighted else "float(stop - start)"}
+        total = {"(stop - start)*weight" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
             length = min(stop - position, {block})
@@ -182,7 +183,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                     first -= records if first >= records else 0
                     part = min(part, records - first)
 {indented(tiles.rows_lines(program, **how), 20)}
-                filled += part{add_weights}
+                filled += part
             is_first = position == start
             position += length
             # Most batches are of one part: all of a step is then done in turn, and sums stay where they are.
@@ -205,7 +206,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                 if position < stop:
                     for j in range({sums}):
                         sums[r, j] = own_sums[j]
-                    continue{skip}
+                    continue
 {indented(f"assemble(point, noise, own_sums, total, {assemble}", 16)}
                 radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
 {indented(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 16)}
@@ -227,7 +228,7 @@ def _signature(columnwise: bool, held: int | None) -> Any:
     reports, scalings = numba.types.Array(count, 2, "C"), numba.types.Array(number, 3, "C", readonly=True)
     return numba.void(
         matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
-        given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
+        given_matrix, count, number, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
         scalings, matrix, vector, reports, matrix, vector, given_vector, vector, vector, vector, vector,
         *tiles.workspace_types(is_by_columns=columnwise), *(() if held is None else (vector,)),
     )  # fmt: skip
@@ -248,7 +249,8 @@ def _probe(program: Program, turned: bool, held: int | None) -> Callable[[Callab
         by_columns = tiles.by_columns(program, is_read_often=True)
         kernel(
             thetas, X, y, np.array([1.0, 2.0, 0.5]), np.zeros(0, np.int64), 0, 0, 0, 0, noise, np.full((2, 2), 0.1), 2,
-            np.zeros((2, q)), np.ones(2), infinite, infinite, infinite, np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
+            1.5, np.zeros((2, q)), np.ones(2), infinite, infinite, infinite,
+            np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
             np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, np.zeros(2), reports,
             np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
             np.empty(program.number_kept), np.empty(q if turned else 0),

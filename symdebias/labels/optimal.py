@@ -1,5 +1,6 @@
 """The optimal unbiased randomizer: find it, prove how good it is, and bring it onto the grid that is drawn from."""
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from symdebias.labels.columns import (
     price_line,
     price_outputs,
 )
-from symdebias.labels.conic import mesh_free_optimum
+from symdebias.labels.conic import Conic, mesh_free_optimum
 from symdebias.labels.restated import Restated, convex, middle_and_half, quadratic
 from symdebias.mechanisms.label_loss import LabelLoss, label_loss
 from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
@@ -32,6 +33,8 @@ from symdebias.noise import checked_prior
 
 _GAP = 1e-9
 _NOTHING = 1e-11
+# Shares of the prior that are spread over all labels, where the solver does not settle without.
+_UNIFORM = (0.0, 1e-8, 1e-6, 1e-4)
 MOST_LABELS = 1000
 
 
@@ -81,6 +84,8 @@ def optimal_unbiased_randomizer(
     means to 1e-12 of their range (or to the rounding of the outputs themselves, which counts for epsilon below 1e-3).
     To leave room for that, the search uses a ratio that is smaller than e^epsilon by some 1e-11 of it, and 1e8 at most:
     above an epsilon of 18 the matrix is that of a smaller budget, and the lower bound is the loss of the true labels.
+    From an epsilon of 12 on the cone programme may not settle where labels have no probability: then it is solved for
+    a prior of which a share of up to 1e-4 is spread over all labels, and `optimality_gap` has what that costs.
 
     A function affine in the outcome adds a constant to the mean loss of every unbiased randomizer. So the quantile loss
     of any level has the optimum of the absolute loss, and a quadratic w(label) (outcome - label)^2 that of the squared
@@ -182,12 +187,34 @@ class _Design:
 
 def _over_line(task: Task) -> _Design:
     """Return the optimum over all numbers."""
-    optimum = mesh_free_optimum(task, gap=_GAP)
+    optimum = _settled(task)
     columns, masses = optimum.columns(len(task.labels))
     if len(masses) > 2 * len(task.labels):
         masses = best_masses(task, columns, masses).masses
     columns, masses = _on_line(task, columns, masses)
     return _Design(columns.outputs, task.weights(columns.chosen).T * masses, optimum.duals, price_line)
+
+
+def _settled(task: Task) -> Conic:
+    """Return the mesh-free optimum, where the solver does not settle that of a prior which is a little more uniform.
+
+    The noise of labels without probability costs nothing: at large budgets it is so much dearer than that of others
+    that these are lost in rounding.
+
+    Raises
+    ------
+    ArithmeticError
+        It settles none.
+    """
+    for share in _UNIFORM[:-1]:
+        with contextlib.suppress(ArithmeticError):
+            return mesh_free_optimum(_more_uniform(task, share), gap=_GAP)
+    return mesh_free_optimum(_more_uniform(task, _UNIFORM[-1]), gap=_GAP)
+
+
+def _more_uniform(task: Task, share: float) -> Task:
+    """Return a task of whose prior a share is spread over all labels."""
+    return replace(task, prior=(1 - share) * task.prior + share / len(task.prior))
 
 
 def _over_mesh(restated: Restated, mesh: FloatArray) -> _Design:

@@ -79,7 +79,8 @@ def round_labels(
     if count and outside == "refuse":
         raise ValueError(
             f"{count} of {len(values)} labels lie outside [{known[0]:g}, {known[-1]:g}], the first in row "
-            f'{int(np.argmax(beyond))}. Declare labels around them, or pass outside="clip", which is biased there.'
+            f'{int(np.argmax(beyond))}. Declare labels around them, or give round_labels outside="clip", which is '
+            "biased there."
         )
     if count:
         warnings.warn(

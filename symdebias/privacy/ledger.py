@@ -195,11 +195,16 @@ class Ledger:
         that are noised together.
     composition : {"exact", "basic"}, optional
         How releases add up; "exact" by default, and later what the file has. See the notes.
+    others : sequence of str, optional
+        Names of other people whom the file may have totals for. To begin a population in a file that has some already,
+        of the same model and adjacency, all of them have to be named: a known name that was mistyped would begin a
+        second budget for the same people.
 
     Raises
     ------
     PrivacyError
-        The file was changed or damaged, the total would grow, or more than it is spent already.
+        The file was changed or damaged, the total would grow, more than it is spent already, or the population is new
+        beside some that were not named.
     TypeError, ValueError
         An argument is none of these.
     OSError
@@ -250,8 +255,10 @@ class Ledger:
         total: Guarantee | None = None,
         columns: Mapping[str | tuple[str, ...], Guarantee] | None = None,
         composition: str | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         self._population = ledger_lines.checked_name(population, "population")
+        named = _other_names(others)
         if total is not None and not isinstance(total, Guarantee):
             raise TypeError(
                 f"total must be a Guarantee; got {type(total).__name__}. Pass symdebias.Guarantee(epsilon, delta)."
@@ -264,7 +271,9 @@ class Ledger:
         self._seen = ""
         if self._path.exists():
             # Nothing is written where nothing is new: a ledger can be read by whoever may read the file.
-            known = self._state(self._read())
+            lines = self._read()
+            known = self._state(lines)
+            self._require_named(lines, known, total, named)
             if self._declared(known, total, limits, composition) == known:
                 return
         elif total is None:
@@ -273,6 +282,7 @@ class Ledger:
             )
         with ledger_lines.written(self._path, create=total is not None) as (lines, add):
             known = self._state(lines)
+            self._require_named(lines, known, total, named)
             declared = self._declared(known, total, limits, composition)
             if declared != known:
                 declared.require()
@@ -491,6 +501,17 @@ class Ledger:
             )
         self._seen = lines.digest
 
+    def _require_named(self, lines: Lines, known: _State, total: Guarantee | None, named: tuple[str, ...]) -> None:
+        """Raise PrivacyError where a population would begin beside others that were not named."""
+        if known.total is not None or total is None:
+            return
+        if unnamed := [name for name in _populations(lines, like=total) if name not in named]:
+            raise PrivacyError(
+                f"the ledger {self._path} has no total for the population {self._population!r}, but for "
+                f"{shown(unnamed, 200)}. A known name that is mistyped would begin a second budget for the same "
+                "people: correct it, or name those there are in others= where they are other people."
+            )
+
     def _declared(self, known: _State, total: Guarantee | None, limits: Parts, composition: str | None) -> _State:
         """Return what holds after a declaration: no total is larger than before.
 
@@ -533,13 +554,15 @@ class Ledger:
         )
 
 
-def populations(path: str | os.PathLike[str]) -> tuple[str, ...]:
+def populations(path: str | os.PathLike[str], *, like: Guarantee | None = None) -> tuple[str, ...]:
     """Return the populations that a ledger has a total for, in the order of their declaration.
 
     Parameters
     ----------
     path : path
         The file.
+    like : Guarantee, optional
+        Only those whose totals are of its model and adjacency.
 
     Raises
     ------
@@ -556,8 +579,13 @@ def populations(path: str | os.PathLike[str]) -> tuple[str, ...]:
     >>> populations(path)
     ('survey',)
     """
-    lines = ledger_lines.read(Path(path)).lines
-    return tuple(dict.fromkeys(line.entries["population"] for line in lines if line.kind == "total"))
+    return _populations(ledger_lines.read(Path(path)), like=like)
+
+
+def _populations(lines: Lines, *, like: Guarantee | None) -> tuple[str, ...]:
+    totals = [(line.entries["population"], line.entries["total"]) for line in lines.lines if line.kind == "total"]
+    kinds = {name: (total.model, total.adjacency) for name, total in totals}
+    return tuple(name for name, kind in kinds.items() if like is None or kind == (like.model, like.adjacency))
 
 
 def _entry(line: Line) -> LedgerEntry:
@@ -613,6 +641,12 @@ def _groups(value: Any, argument: str) -> Parts:
             )
         found[names] = one
     return tuple(found.items())
+
+
+def _other_names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise TypeError(f"others are names of populations; got {shown(names, 60)}. Pass a tuple of text.")
+    return tuple(ledger_lines.checked_name(name, "others") for name in names)
 
 
 def _names(names: Any) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from symdebias._arrays import IntegerArray
 from symdebias.checks.scaled import refuse_scaled
 from symdebias.checks.targets import refuse_other_labels
+from symdebias.checks.units import refuse_other_units
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 from symdebias.solvers.held import holding
@@ -110,6 +111,8 @@ def checked_run(
             'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
         )
     refuse_scaled(corrected, run.matrix)
+    if noise_scale is None:
+        refuse_other_units(corrected, run.matrix)
     refuse_other_labels(corrected, run.target, run.weights)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)

@@ -24,6 +24,7 @@ from symdebias._progress import progress_bar
 from symdebias._rows import Rows
 from symdebias.checks.scaled import refuse_scaled
 from symdebias.checks.targets import refuse_other_labels
+from symdebias.checks.units import refuse_other_units
 from symdebias.codegen.parallel import CHUNK
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -192,6 +193,8 @@ def m_estimate(
     )  # fmt: skip
     with np.errstate(invalid="ignore"):
         refuse_scaled(corrected, checked.matrix)
+        if noise_scale is None:
+            refuse_other_units(corrected, checked.matrix)
     refuse_other_labels(corrected, checked.target, checked.weights)
     check_same_index(X, y, clusters=clusters)
     if is_held:

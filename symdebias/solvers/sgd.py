@@ -124,7 +124,8 @@ def sgd(
         order and deals them out like cards, 32 runs at a time, so that a batch has records from all over the
         table; that is several times faster than reading single records at random.
     sample_weight : array of shape (n,), optional
-        Non-negative weights; a batch is averaged with them.
+        Non-negative weights. The gradient of a batch of B records is the sum of w g over B times the mean weight of
+        all records, or of those of the first `partial_fit`.
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
     offset : array of shape (n,), optional

@@ -201,6 +201,8 @@ def learned_steps(
     # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
     root = inverse_root(weighing)
     gradients = (records.tested.gradients(theta, slice(None), by_derivatives=by_derivatives) + penalty * theta) @ root
+    if len(records.weights):
+        gradients *= records.tested.relative_weights
     step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
     spread = float(np.mean(np.sum(np.square(gradients, out=gradients), axis=1)))
     free, weighing = frame.reported(theta), frame.freed(weighing)

@@ -39,12 +39,15 @@ class Reached:
         What learned steps multiply gradients with.
     gain : float
         What an offset has multiplied gradients with: the steps of further records are to be as long.
+    weight : float
+        The mean weight of the first records: those of further ones count in it.
     """
 
     descent: Descent
     step_size: Any
     scaling: FloatArray
     gain: float = 1.0
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ class Training:
         batch_size, total, lengths = min(self.batch_size, n), self.epochs * per_epoch, self.lengths
         step_size, scaling = self._steps(run, X, begin)
         earlier = None if self.after is None else self.after.descent
+        weight = run.total / n if self.after is None else self.after.weight
         sizes = self._sizes(step_size, 0 if earlier is None else earlier.all_steps, total)
         kernel = self._kernel(run, scaling)
         limits = correction.limits.for_kernels(finite_variance=True)
@@ -200,7 +204,7 @@ class Training:
                     if is_read:
                         dealt = read(run, deal, first, end)
                     if not descent.take(
-                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, penalty,
+                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, weight, penalty,
                         self.bound, growth, runaway, limits, self.smoothing, scaling,
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
@@ -224,7 +228,7 @@ class Training:
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, notes, Reached(descent, step_size, scaling, self.gain)
+        return descent, notes, Reached(descent, step_size, scaling, self.gain, weight)
 
 
 class _BestEpoch:

@@ -287,6 +287,14 @@ def test_both_differences_of_a_logistic_function_beside_it_are_kept():
     assert slope_ranges(loss, score_radius=1.0)[0][1] == pytest.approx(steepest - 1, rel=1e-6)
 
 
+def test_the_range_of_slopes_holds_for_targets_between_the_bounds():
+    # The slope e^u - y: of one record with y = 0 and another with y = 2 none has the slopes of y = 1 on both sides.
+    ((low, high),) = slope_ranges(sd.losses.poisson(), score_radius=1.0, target_bounds=(0, 2))
+    assert (low, high) == pytest.approx((math.exp(-1) - 2, math.e), rel=1e-6)
+    assert low <= math.exp(-1) - 2
+    assert high >= math.e
+
+
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("factors", [(0, 1), (0, 2), (0, 1, 2), (0, 0, 2), (0, 1, 1, 2), (0, 2, 2)])
 def test_derivatives_of_products_with_logistic_functions(factors, order):

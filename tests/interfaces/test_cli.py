@@ -262,7 +262,7 @@ def test_the_ledger_is_checked_and_printed(tmp_path, capsys):
     path = tmp_path / "spent.jsonl"
     book = sd.Ledger(path, "Größe", total=sd.Guarantee(2.0, 0.0))
     kept = book.charge({"age": sd.Guarantee(0.5, 0.0)}, records=1000).digest
-    sd.Ledger(path, "others", total=sd.Guarantee(1.0, 0.0))
+    sd.Ledger(path, "others", total=sd.Guarantee(1.0, 0.0), others=("Größe",))
     assert cli.main(["ledger", str(path)]) == 0
     printed = capsys.readouterr().out
     assert "Größe: 1 releases" in printed

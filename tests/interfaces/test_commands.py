@@ -71,6 +71,33 @@ def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monke
     assert by_blocks["standard_error"] == pytest.approx(in_memory["standard_error"], rel=1e-9)
 
 
+def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys):
+    survey = {
+        "epsilon": 24.0,
+        "columns": {
+            "age": {"bounds": [18, 90]},
+            "income": {"bounds": [0, 100], "outcome": True},
+            "sick": {"categories": ["no", "yes"], "outcome": True},
+        },
+    }
+    rng = np.random.default_rng(0)
+    age = rng.uniform(18, 90, 3000)
+    people = {"age": age, "income": 20 + age / 2 + rng.uniform(-14, 14, 3000)}
+    people["sick"] = np.where(rng.random(3000) < 1 / (1 + np.exp(-(age - 50) / 20)), "yes", "no")
+    noised = sd.Release.from_schema(survey).privatize(sd.Schema(survey).collect(people)[0], random_state=1)
+    noised.save(tmp_path / "released")
+    words = ("fit", tmp_path / "released", "--loss", "least-squares", "--target", "income")
+    assert cli.main([str(word) for word in words[:4]]) == 1
+    assert "no target of its own. Name one of its outcomes by --target: its columns are age" in capsys.readouterr().err
+    kept = tmp_path / "fit.npz"
+    found = json.loads(printed(capsys, *words, "--features", "age", "--save", kept, "--json"))
+    chosen = noised.with_target("income", features=["age"])
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), chosen.release), chosen.X, chosen.y)
+    assert found["theta"] == pytest.approx(fit.theta.tolist(), rel=1e-9)
+    assert found["outcome"] == {"target": "income", "features": ["age"]}
+    assert "squared_error" in printed(capsys, "evaluate", kept, tmp_path / "released", "--metric", "squared_error")
+
+
 def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
     out = printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept, "--target", "income")

@@ -17,3 +17,13 @@ def test_designs_for_skewed_priors_exist_and_are_optimal(seed, epsilon):
     assert found.unbiased
     assert len(found.outputs) <= 104
     assert found.optimality_gap <= 1e-8 * found.noisy_label_loss
+
+
+@pytest.mark.parametrize(("labels", "epsilon"), [(3, 20.0), (6, 16.0), (6, 20.0)])
+def test_labels_without_probability_have_a_design_at_large_budgets(labels, epsilon):
+    """The cone programme does not settle here: the noise of the first label costs nothing, and others have little."""
+    prior = np.arange(labels) / sum(range(labels))
+    found = sd.optimal_unbiased_randomizer(range(labels), prior, epsilon)
+    assert found.unbiased
+    assert found.guarantee.epsilon <= epsilon
+    assert 0 <= found.lower_bound <= found.noisy_label_loss <= 1e-3

@@ -83,7 +83,7 @@ def test_equal_budgets_of_different_noise_are_told_apart(path):
     book = sd.Ledger(path, "people", total=sd.Guarantee(10.0, 1e-3))
     book.charge({"x": NORMAL, "y": NORMAL})
     first = book.spent.epsilon
-    other = sd.Ledger(path, "others", total=sd.Guarantee(10.0, 1e-3))
+    other = sd.Ledger(path, "others", others=("people",), total=sd.Guarantee(10.0, 1e-3))
     other.charge({"x": louder, "y": louder})
     assert first == compose([NORMAL, NORMAL]).epsilon
     assert other.spent.epsilon == compose([louder, louder]).epsilon < 0.6 * first
@@ -138,11 +138,29 @@ def test_groups_of_columns_have_totals_of_their_own(path):
 
 
 def test_populations_of_one_file_do_not_add_up(path):
-    first, second = (sd.Ledger(path, name, total=PURE) for name in ("one", "two"))
+    first, second = (sd.Ledger(path, name, total=PURE, others=("one", "two")) for name in ("one", "two"))
     first.charge(PURE)
     second.charge(PURE)
     assert ledger.populations(path) == ("one", "two")
     assert [len(book.entries) for book in (first, second)] == [1, 1]
+
+
+def test_a_mistyped_population_begins_no_second_budget(path, book):
+    book.charge(sd.Guarantee(1.4, 0.0))
+    before = path.read_bytes()
+    for named in ((), ("others",)):
+        with pytest.raises(sd.PrivacyError, match=r"for the population 'poeple', but for \['people'\].*others="):
+            sd.Ledger(path, "poeple", total=sd.Guarantee(1.5, 0.0), others=named)
+    assert path.read_bytes() == before
+    # Whoever names those there are means other people; the names stand in a script that runs again.
+    for _ in range(2):
+        sd.Ledger(path, "patients", total=PURE, others=("people",))
+    with pytest.raises(sd.PrivacyError, match="patients"):
+        sd.Ledger(path, "pateints", total=PURE, others=("people",))
+    # What a known population would have refused is no slip of its name.
+    sd.Ledger(path, "people, in trust", total=sd.Guarantee(1.0, 0.0, "central"))
+    assert ledger.populations(path) == ("people", "patients", "people, in trust")
+    assert ledger.populations(path, like=PURE) == ("people", "patients")
 
 
 def test_a_column_with_a_total_is_not_released_without_noise(path):
@@ -238,6 +256,8 @@ def test_kinds_of_guarantees_do_not_mix(path, book, other):
         ({"columns": {("a", "b"): PURE, ("b", "a"): PURE}}, ValueError, "twice, or none"),
         ({"columns": {3: PURE}}, TypeError, "tuple of text"),
         ({"composition": "best"}, ValueError, "composition='best' is not known"),
+        ({"others": "people"}, TypeError, "Pass a tuple of text"),
+        ({"others": ("",)}, ValueError, "is no name"),
     ],
 )
 def test_a_ledger_refuses_bad_arguments(path, arguments, error, message):

@@ -19,6 +19,9 @@ def privatize(options: argparse.Namespace) -> None:
     _files.require_free(options.out)
     tell(f"reading {options.table}")
     X, y = schema.collect(options.table)
+    if options.total is not None and options.outside == "refuse":
+        # A declared total stands: records that are refused are so before it is.
+        release.privatize(X, y, random_state=0, outside="refuse")
     noised = release.privatize(
         X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, release)
     )
@@ -45,13 +48,18 @@ def privatize(options: argparse.Namespace) -> None:
 
 def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
     if options.ledger is None:
-        if options.population is not None or options.total is not None:
+        if options.population is not None or options.total is not None or options.others:
             raise ValueError(
-                "--population and --total belong to --ledger. Give the file of the ledger, or leave them out."
+                "--population, --total and --others belong to --ledger. Give the file of the ledger, or leave them out."
             )
         return None
     if options.population is None:
         raise ValueError("--ledger counts what is released about a population. Give its name by --population.")
+    if options.seed is not None:
+        raise PrivacyError(
+            "a ledger counts noise of fresh entropy, and --seed asks for a seed, whose noise carries no guarantee. "
+            "Leave out --seed, or --ledger for an example."
+        )
     total = None
     if options.total is not None:
         if len(options.total) > 2:
@@ -66,6 +74,7 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
                 f"than the total of --total {epsilon:g},{total.delta:g}. Nothing was released, and no total declared. "
                 "Give a larger total, or release with more noise."
             )
+        _require_named(options, total)
     elif not options.ledger.exists():
         raise ValueError(
             f"there is no ledger at {options.ledger}. Name the one there is, or begin it by --total EPSILON,DELTA."
@@ -75,4 +84,16 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
             f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
             f"{', '.join(map(repr, known)) or 'none'}. Correct the name, or declare a total by --total EPSILON,DELTA."
         )
-    return Ledger(options.ledger, options.population, total=total)
+    return Ledger(options.ledger, options.population, total=total, others=options.others)
+
+
+def _require_named(options: argparse.Namespace, total: Guarantee) -> None:
+    """Refuse to begin a population beside others that were not named, as `Ledger` does."""
+    if not options.ledger.exists() or options.population in populations(options.ledger):
+        return
+    if unnamed := [name for name in populations(options.ledger, like=total) if name not in options.others]:
+        raise PrivacyError(
+            f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
+            f"{', '.join(map(repr, unnamed))}. A known name that is mistyped would begin a second budget for the same "
+            "people: correct it, or name those there are by --others where they are other people."
+        )

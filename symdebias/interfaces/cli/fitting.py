@@ -17,6 +17,7 @@ from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.interfaces.cli import show, tell, watched
 from symdebias.interfaces.cli.known_term import KnownTerm
+from symdebias.interfaces.cli.outcome import Outcome
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
 from symdebias.release import Noised, Release, load
@@ -36,16 +37,9 @@ def fit(options: argparse.Namespace) -> None:
     if options.save is not None:
         _files.require_place(options.save)
     noised = load(options.folder)
-    if options.target is not None and (noised.y is None or options.target != noised.target_name):
-        there = "is within the released vector" if noised.y is None else f"is called {noised.target_name}"
-        outcome = (
-            f" It is one of the features. In Python, symdebias.load(folder).with_target({options.target!r}) makes it "
-            "the target, where it was released as an outcome."
-        )
-        raise ValueError(
-            f"--target {options.target} is not the target of this folder, which {there}. Leave it out."
-            + (outcome if options.target in (noised.release.columns or ()) else "")
-        )
+    outcome = Outcome.of(options, noised)
+    if outcome is not None:
+        noised = outcome.chosen(noised)
     doubts = _doubts(noised)
     if doubts:
         warnings.warn(doubts, stacklevel=2)
@@ -65,15 +59,20 @@ def fit(options: argparse.Namespace) -> None:
         raise type(error)(f"{error}{designed}") from None
     if known is not None:
         found = known.kept(found)
+    if outcome is not None:
+        found = outcome.kept(found)
     if options.save is not None:
         found.save(options.save)
     if options.json:
         term = {} if known is None else {"known_term": known.as_json}
-        show({**_as_json(found, options.level), **term, "records_fit_card": not doubts})
+        chosen = {} if outcome is None else {"outcome": outcome.as_json}
+        show({**_as_json(found, options.level), **chosen, **term, "records_fit_card": not doubts})
         return
     summary = found.summary(options.level, original_units=_has_units(found))
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
+    if outcome is not None:
+        print(f"the target is {outcome.target}, one of the released columns")
     if known is not None:
         print(known.note)
     print(summary)
@@ -145,7 +144,12 @@ def _is_large(folder: Path) -> bool:
 
 def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised, FloatArray | None]:
     """Return a saved fit, released records, and the offset of these where the fit has one."""
-    found, noised = Fit.load(options.fit), load(options.folder, in_memory=in_memory)
+    found = Fit.load(options.fit)
+    outcome = Outcome.of_fit(found)
+    # A column is taken out of records in memory.
+    noised = load(options.folder, in_memory=in_memory or outcome is not None)
+    if outcome is not None:
+        noised = outcome.chosen(noised)
     known, offset = KnownTerm.of_fit(options, found), None
     if known is not None:
         noised, offset = known.taken_out(noised, found.corrected.declared)

@@ -107,7 +107,7 @@ _COMMANDS = {
     ),
     "privatize": (
         "collecting:privatize",
-        "table --schema --out --format --outside --keep-order --ledger --population --total --seed --json",
+        "table --schema --out --format --outside --keep-order --ledger --population --total --others --seed --json",
         "noise a table as a schema says, into a new folder",
         "Noise the records of a CSV file by the release that a schema declares, and write them with their card to a "
         "new folder, in an order that nobody knows. Nothing is written, and no budget is spent, where the table does "
@@ -115,7 +115,7 @@ _COMMANDS = {
     ),
     "fit": (
         "fitting:fit",
-        "folder --loss --target [ --offset --exposure ] --l2 --radius --method --level --save --json",
+        "folder --loss --target --features [ --offset --exposure ] --l2 --radius --method --level --save --json",
         "fit a model to a folder of released records",
         "Fit by M-estimation on the corrected loss, and print the parameters with standard errors, in the units of the "
         "columns.",
@@ -202,6 +202,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "the rate at which sound releases are refuted (default: 1e-6)",
     },
     "--format": {"choices": ("csv", "parquet"), "default": "csv", "help": "of the records (default: csv)"},
+    "--features": {
+        "nargs": "+",
+        "metavar": "NAME",
+        "help": "the features of a --target that is one of several outcomes (default: all other columns)",
+    },
     "--intercept": {"action": "store_true", "help": "the model has an intercept"},
     "--json": {"action": "store_true", "help": "print the answer as JSON"},
     "--keep-order": {
@@ -254,6 +259,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "report --exposure": {"help": "that of the fit, where it does not say it"},
     "report --offset": {"help": "that of the fit, where it does not say it"},
     "--order": {"type": int, "help": "of a series"},
+    "--others": {
+        "nargs": "+",
+        "metavar": "NAME",
+        "default": [],
+        "help": "other people whom the ledger has totals for; needed to begin a population beside them",
+    },
     "--out": {"type": Path, "required": True},
     "privatize --out": {"help": "the folder, which is not there yet"},
     "report --out": {"help": "the HTML file"},
@@ -296,7 +307,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "features and target in one vector with the whole budget: for margin losses, or for those of a "
         "residual; any compares these with a target that is noised by itself",
     },
-    "fit --target": {"metavar": "NAME", "help": "the column of the target, to make sure that it is the one"},
+    "fit --target": {
+        "metavar": "NAME",
+        "help": "the target: one of several released outcomes, or that of the folder, to make sure that it is the one",
+    },
     "--target-bounds": {"type": numbers, "help": "public bounds of a continuous target, as 0,10"},
     "--target-epsilon": {"type": float, "metavar": "EPSILON", "help": "y comes by randomized response of this budget"},
     "--target-values": {

@@ -1,0 +1,83 @@
+"""Are released columns in the units of their release? The noise of its scale is in them, and no more than that."""
+
+import math
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias._rows import Rows, has_any_row
+from symdebias.checks.records import fourth_moment, log_p_of_spread, middle_and_reach
+from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
+from symdebias.corrected import CorrectedLoss
+
+# So many records are looked at; each kind of alarm is as rare as this for each column.
+_LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
+# Noise is rarely so many standard deviations long: at most once in the square of it (Chebyshev).
+_LONG = 3.0
+
+
+def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
+    """Refuse records whose noised columns are in other units than those of their release.
+
+    Some thousand records are looked at, spread over all, as they may be sorted: none of a source that is read from its
+    beginning to its end. Whatever the true values are, within the declared range, a column
+
+    * varies at least as the noise alone does: sample variances are means over pairs of records, to which the test
+      ``spread`` of `symdebias.checks.check_records` applies;
+    * is farther outside of its range than three standard deviations of the noise with a probability of at most 1/9 for
+      each record (Chebyshev), and for a share f of n records of at most exp(-n KL(f, 1/9)) (Chernoff).
+
+    Columns are those that `symdebias.checks.scaled.refuse_scaled` looks at.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss that they are fitted to. One without correction undoes no noise, and takes records of any kind.
+    matrix : array of shape (n, p), float64, or Rows
+        Released records, checked.
+
+    Raises
+    ------
+    ValueError
+        A column is in other units; the message says how that shows.
+    """
+    private = columns_with_a_guarantee(corrected, matrix)
+    if not private or not has_any_row(matrix):
+        return
+    looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
+    limit = math.log(_FALSE_ALARMS)
+    for place, mechanism, noise in private:
+        width = place.stop - place.start
+        divisors, variances = mechanism.divisors_on(width), noise.coordinate_variances(width)
+        middle, reach = middle_and_reach(mechanism)
+        for index in range(width):
+            # What was noised once and stands in several records counts once.
+            column, divisor = np.unique(looked_at[:, place.start + index]), float(divisors[index])
+            n, variance = len(column), float(variances[index]) / divisor**2
+            if n < FEWEST or not variance > 0:
+                continue
+            # Comparisons are such that what is not finite passes: it is refused by itself.
+            with np.errstate(over="ignore", invalid="ignore"):
+                how, found = "", float(np.var(column, ddof=1))
+            if found < variance:
+                fourth = fourth_moment(noise, divisor, variance)
+                if log_p_of_spread(noise, divisor, variance, fourth, found, n // 2) < limit:
+                    how = "varies less than its noise alone does"
+            if reach is not None:
+                outside = float(np.mean(np.abs(column - middle) > reach + _LONG * math.sqrt(variance)))
+                if -n * _divergence(outside, 1 / _LONG**2) < limit:
+                    how = "lies outside of its declared range, farther than the noise takes it"
+            if how:
+                raise ValueError(
+                    f"column {place.start + index} of X {how}: it is in other units than those of the release, or "
+                    f"{mechanism!r} did not noise it, or it was changed afterwards. Pass noised.X as privatize "
+                    "returned it; what symdebias.ReleaseScaler returned goes with its scaled_release."
+                )
+
+
+def _divergence(share: float, chance: float) -> float:
+    """Return the divergence of Kullback and Leibler of a share from a smaller chance, 0 from a larger one."""
+    if not share > chance:
+        return 0.0
+    rest = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return share * math.log(share / chance) + rest
