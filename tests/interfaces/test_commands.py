@@ -78,7 +78,6 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     assert "original" in out
     answer = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--json"))
     assert answer["names"] == ["age", "hours", "intercept"]
-    assert answer["epsilon"] == 30.0
     slopes, errors = np.array(answer["in_units"]), np.array(answer["standard_errors_in_units"])
     assert slopes[0] > 4 * errors[0]
     assert slopes[1] < -4 * errors[1]
@@ -136,6 +135,30 @@ def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):
     }  # fmt: skip
     (one, other) = ((tmp_path / name / "records.csv").read_bytes() for name in "ab")
     assert one == other
+
+
+def test_a_fit_to_seeded_records_has_no_guarantee(folder, capsys, tmp_path):
+    kept, page = tmp_path / "fit.npz", tmp_path / "fit.html"
+    words = ("fit", folder / "seeded", "--loss", "squared-margin")
+    out = printed(capsys, *words, "--save", kept)
+    assert "privacy      none, for a seed; without: (30, 1e-06)-differential privacy" in out
+    assert "right at most" not in out
+    assert "warning: the noise was drawn from a seed" in out
+    answer = json.loads(printed(capsys, *words, "--json"))
+    assert (answer["seeded"], answer["epsilon"], answer["delta"]) == (True, None, None)
+    printed(capsys, "report", kept, folder / "seeded", "--out", page)
+    assert "Stated: none, for a seed" in page.read_text()
+    assert "right at most" not in page.read_text()
+    with pytest.raises(sd.PrivacyError, match="noised from a seed"):
+        _ = sd.Fit.load(kept).guarantee
+
+
+def test_a_fit_to_plain_noise_says_what_its_guarantee_rests_on(folder, capsys, tmp_path):
+    schema = sd.Schema(folder / "schema.toml")
+    X, y = schema.collect(folder / "people.csv")
+    noised = sd.Release.from_schema(schema).privatize(X, y, noise="plain")
+    noised.save(tmp_path / "plain", target_name="income", labels=schema.labels)
+    assert "low bits tell more" in printed(capsys, "fit", tmp_path / "plain", "--loss", "squared-margin")
 
 
 def test_released_records_are_in_an_order_that_nobody_knows(capsys, tmp_path):
