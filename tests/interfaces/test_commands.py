@@ -218,6 +218,22 @@ def test_derivations_are_printed(capsys):
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
 
 
+@pytest.mark.parametrize(
+    ("words", "explained"),
+    [
+        (("logistic", "--noise", "laplace:0.5"), ["u", "y", "e_1, e_2"]),
+        (("exponential", "--noise", "laplace:0.5"), ["u", "y", "q0_0", "r"]),
+        (("exponential", "--noise", "gaussian:1", "--target-epsilon", "2"), ["u", "y", "c", "s"]),
+        (("-u*y + exp(u)", "--continuous", "--noise", "gaussian:1"), ["u", "y", "s"]),
+    ],
+)
+def test_the_symbols_of_a_derivation_are_explained_and_no_others(words, explained, capsys):
+    answer = json.loads(printed(capsys, "derive", *words, "--json"))
+    assert list(answer["symbols"]) == explained
+    out = printed(capsys, "derive", *words)
+    assert [line.split(":")[0].strip() for line in out.splitlines() if line.startswith(" " * 12)] == explained
+
+
 def test_negative_numbers_are_values():
     words = parser.with_negative_values(
         ["plan", "--theta", "-1,.5", "--spread", "-.5", "-h", "-y*u", "--intercept", "--a=1"]
