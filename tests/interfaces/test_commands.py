@@ -199,6 +199,10 @@ def test_what_to_expect_is_said_before_anything_is_spent(folder, capsys):
     assert [one["name"] for one in answer["parameters"]] == ["age", "hours", "intercept"]
     age = answer["parameters"][0]
     assert age["standard_error_in_units"] == pytest.approx(age["standard_error"] / 50)
+    # Another budget than that of the schema may be asked for.
+    larger = json.loads(printed(capsys, *plan, "--records", "20000", "--epsilon", "60", "--json"))
+    assert larger["parameters"][0]["standard_error"] < age["standard_error"]
+    assert "(60, 1e-06)-differential" in printed(capsys, *plan, "--records", "20000", "--epsilon", "60")
     few = printed(capsys, *plan, "--records", "50")
     assert "not feasible: a coefficient" in few
     assert "What would help: some " in few
