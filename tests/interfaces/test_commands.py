@@ -1,6 +1,7 @@
 """The commands that do something: what they print, what they write, and their exit codes."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -220,6 +221,26 @@ def test_derivations_are_printed(capsys):
     assert answer["corrected"] == "(-c*y/2 + 1/2)*exp(-s/2 + u) + (c*y/2 + 1/2)*exp(-s/2 - u)"
     assert "e^{" in printed(capsys, "derive", "exp(-y*u)", "--noise", "gaussian:0.5", "--latex")
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
+
+
+@pytest.mark.exhaustive
+def test_the_plan_on_the_page_is_what_the_command_prints(capsys):
+    """To two digits: a plan draws its records, and they are the same each time."""
+    page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
+    block = page.split("```console\n", 1)[1].split("```", 1)[0]
+    command, _, shown = block.partition("\n")
+    printed_rows = _rows(printed(capsys, *shlex.split(command.removeprefix("$ symdebias "))))
+    shown_rows = _rows(shown)
+    assert set(shown_rows) == {"laplace", "gaussian"}
+    for name, row in shown_rows.items():
+        assert printed_rows[name][-1] == row[-1]
+        for found, stated in zip(printed_rows[name][:-1], row[:-1], strict=True):
+            assert float(found) == pytest.approx(float(stated), rel=0.01)
+
+
+def _rows(text):
+    words = (line.replace(",", "").replace("x ", " ").split() for line in text.splitlines())
+    return {row[0]: row[1:] for row in words if len(row) == 8}
 
 
 @pytest.mark.parametrize(
