@@ -8,6 +8,7 @@ booleans, text, objects and complex numbers are not, because a guess about them 
 import contextlib
 import math
 import numbers
+import os
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -550,6 +551,11 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
     return vector
 
 
+_UNREAD = (
+    "Of a file, pass the records in it, as pandas.read_csv(path) reads them; symdebias.load(folder) reads a release."
+)
+
+
 def _numbers(values: Any, name: str) -> FloatArray:
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         size = f"{values.shape} with {values.nnz} stored values"
@@ -574,6 +580,12 @@ def _numbers(values: Any, name: str) -> FloatArray:
         found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
         if not array.ndim and array.dtype.kind == "O":
             found, advice = type(values).__name__, "Pass an array of them."
+            if isinstance(values, Mapping):
+                advice = f"A dict names columns, and is no table: pass pandas.DataFrame({name}) or another data frame."
+            elif isinstance(values, os.PathLike):
+                advice = _UNREAD
+        elif not array.ndim and array.dtype.kind == "U":
+            found, advice = "one text", _UNREAD
         raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
