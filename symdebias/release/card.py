@@ -72,13 +72,13 @@ def from_json(text: str, make: Callable[..., Made]) -> Made:
     """
     if not isinstance(text, str):
         raise TypeError(
-            f"a release card is text; got {type(text).__name__}. Pass what to_json() returned, of a file its read_text()."
+            f"a release card is text; got {type(text).__name__}. Pass what to_json() returned; of a file, its text."
         )
     if text.endswith(".json"):
         # What is no card either way, and the name of one most likely.
         raise FormatError(
-            "this is the name of a file, and no release card. Pass the text in it, pathlib.Path(name).read_text(); of a "
-            "released folder symdebias.load(folder) reads the card and the records."
+            "this is the name of a file, and no release card. Pass the text in it, pathlib.Path(name).read_text(); a "
+            "released folder is read by symdebias.load(folder)."
         )
     if len(text) > _LONGEST:
         raise FormatError(
