@@ -295,14 +295,14 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
     labels = target_array(y, rows=rows, check_finite=False)
     if not all_among(labels, values):
         _check_finite(labels, "y")
-        check_labels(labels, values, "labels", declare="target_values={} on the loss")
+        check_labels(labels, values, "labels", remedy="take loss.recoded({}), the same loss in these numbers")
     return labels
 
 
-def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, declare: str) -> None:
+def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, remedy: str) -> None:
     """Raise ValueError where a label is not one of the declared values.
 
-    `declare` says how the user declares values, with ``{}`` in their place.
+    `remedy` says what to do for labels that are coded otherwise, with ``{}`` in the place of their values.
     """
     if all_among(labels, values):
         return
@@ -316,9 +316,9 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     else:
         shown = f"{len(other)} other value{'s' * (len(other) > 1)}"
     if set(found) <= {0.0, 1.0} and wanted.values == (-1.0, 1.0):
-        advice = f"Pass 2*y - 1, or declare {declare.format('(0, 1)')}."
+        advice = f"Pass 2*y - 1, or {remedy.format('(0, 1)')}."
     elif set(found) <= {-1.0, 1.0} and wanted.values == (0.0, 1.0):
-        advice = f"Pass (y + 1)/2, or declare {declare.format('(-1, 1)')}."
+        advice = f"Pass (y + 1)/2, or {remedy.format('(-1, 1)')}."
     else:
         advice = f"The first other one is in row {int(np.argmin(allowed))}; recode the labels."
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")

@@ -336,7 +336,7 @@ class Release:
         target = target_numbers(y, labels, rows=rows)
         if labels is None:
             return target
-        _arrays.check_labels(target, labels.numbers, "labels", declare="categories={} on the mechanism")
+        _arrays.check_labels(target, labels.numbers, "labels", remedy="declare categories={} on the mechanism")
         return labels.codes(target).astype(float)
 
     # ---- noise -------------------------------------------------------------------------------------------
