@@ -35,12 +35,19 @@ _NOT_ANALYTIC = (sp.Abs, sp.sign, sp.Piecewise, sp.Max, sp.Min, sp.Heaviside)
 # Where exponential moments are looked at, over the standard deviation.
 _MOMENTS: tuple[float, ...] = tuple(np.geomspace(0.05, 100.0, 160).tolist())
 
+_HUGE = 1e150
+
 # Inputs and outputs of a channel whose matrix is written down: with a thousand of each it takes a second to invert.
 MOST_VALUES = 1_000
 # Directions of a channel's matrix with a smaller share of the largest singular value are rounding.
 _RANK_TOLERANCE = 1e-11
 # Inputs that a prior rules out still count, by so much of an even share: what undoes the channel holds for them too.
 _LEAST_SHARE = 1e-6
+
+
+def _real_part(number: complex) -> float:
+    """Return a number that is real but for rounding, else NaN."""
+    return number.real if abs(number.imag) <= 1e-6 * abs(number.real) else math.nan
 
 
 def declared_state(instance: Any) -> dict[str, Any]:
@@ -153,28 +160,34 @@ class AdditiveNoise:
         phi = self.characteristic_function
         if phi.has(*_NOT_ANALYTIC) or self.is_gaussian:
             return None
-        moment = sp.lambdify(FREQUENCY, phi, modules=["scipy", "numpy"])
+        moment, exact = sp.lambdify(FREQUENCY, phi, modules=["scipy", "numpy"]), exactly(phi)
 
         def at(z: float) -> float:
             with np.errstate(all="ignore"):
-                found = complex(moment(np.complex128(0, -z)))
-            return found.real if abs(found.imag) <= 1e-6 * abs(found.real) else math.nan
+                return _real_part(complex(moment(np.complex128(0, -z))))
+
+        def surely_at(z: float) -> float:
+            # An expression may be a difference of nearly equal numbers.
+            found = exact.xreplace({FREQUENCY: -sp.I * sp.Rational(z)}).evalf(30, maxn=2000)
+            return _real_part(complex(found)) if found.is_number and found.is_finite else math.nan
 
         deviation = math.sqrt(self.variance)
         last, reached = 1.0, 0.0
         for multiple in _MOMENTS:
             z = min(multiple / deviation, (1 - 1e-6) * self.tail_rate)
             there = at(z)
-            if there >= last * (1 - 1e-9):
+            if not there >= last and last < _HUGE:
+                there, last = surely_at(z), surely_at(reached) if reached else 1.0
+            if there >= last:
                 if math.isinf(there) or z < multiple / deviation:
                     return None
                 last, reached = there, z
                 continue
-            if math.isnan(there) and last > 1e150:
-                return None  # Beyond the range of float64.
+            if last >= _HUGE:
+                return None  # Near the end of the range of float64.
             for _ in range(60):
                 middle = (reached + z) / 2
-                if last <= (found := at(middle)) < math.inf and at(middle * (1 + 1e-9)) >= found:
+                if last <= (found := surely_at(middle)) < math.inf and surely_at(middle * (1 + 1e-9)) >= found:
                     reached, last = middle, found
                 else:
                     z = middle
