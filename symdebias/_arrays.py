@@ -8,6 +8,7 @@ booleans, text, objects and complex numbers are not, because a guess about them 
 import contextlib
 import math
 import numbers
+import os
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -295,14 +296,14 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
     labels = target_array(y, rows=rows, check_finite=False)
     if not all_among(labels, values):
         _check_finite(labels, "y")
-        check_labels(labels, values, "labels", declare="target_values={} on the loss")
+        check_labels(labels, values, "labels", remedy="take loss.recoded({}), the same loss in these numbers")
     return labels
 
 
-def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, declare: str) -> None:
+def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, remedy: str) -> None:
     """Raise ValueError where a label is not one of the declared values.
 
-    `declare` says how the user declares values, with ``{}`` in their place.
+    `remedy` says what to do for labels that are coded otherwise, with ``{}`` in the place of their values.
     """
     if all_among(labels, values):
         return
@@ -316,9 +317,9 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     else:
         shown = f"{len(other)} other value{'s' * (len(other) > 1)}"
     if set(found) <= {0.0, 1.0} and wanted.values == (-1.0, 1.0):
-        advice = f"Pass 2*y - 1, or declare {declare.format('(0, 1)')}."
+        advice = f"Pass 2*y - 1, or {remedy.format('(0, 1)')}."
     elif set(found) <= {-1.0, 1.0} and wanted.values == (0.0, 1.0):
-        advice = f"Pass (y + 1)/2, or declare {declare.format('(-1, 1)')}."
+        advice = f"Pass (y + 1)/2, or {remedy.format('(-1, 1)')}."
     else:
         advice = f"The first other one is in row {int(np.argmin(allowed))}; recode the labels."
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
@@ -555,6 +556,11 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
     return vector
 
 
+_UNREAD = (
+    "Of a file, pass the records in it, as pandas.read_csv(path) reads them; symdebias.load(folder) reads a release."
+)
+
+
 def _numbers(values: Any, name: str) -> FloatArray:
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         size = f"{values.shape} with {values.nnz} stored values"
@@ -579,6 +585,12 @@ def _numbers(values: Any, name: str) -> FloatArray:
         found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
         if not array.ndim and array.dtype.kind == "O":
             found, advice = type(values).__name__, "Pass an array of them."
+            if isinstance(values, Mapping):
+                advice = f"A dict names columns, and is no table: pass pandas.DataFrame({name}) or another data frame."
+            elif isinstance(values, os.PathLike):
+                advice = _UNREAD
+        elif not array.ndim and array.dtype.kind == "U":
+            found, advice = "one text", _UNREAD
         raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 

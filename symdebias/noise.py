@@ -30,12 +30,24 @@ NO_WAVES = (
     "is neither one over a polynomial nor one over a finite sum of waves, and under other noise waves are not undone"
 )
 
+# Functions that have no value beside the real line which continued theirs.
+_NOT_ANALYTIC = (sp.Abs, sp.sign, sp.Piecewise, sp.Max, sp.Min, sp.Heaviside)
+# Where exponential moments are looked at, over the standard deviation.
+_MOMENTS: tuple[float, ...] = tuple(np.geomspace(0.05, 100.0, 160).tolist())
+
+_HUGE = 1e150
+
 # Inputs and outputs of a channel whose matrix is written down: with a thousand of each it takes a second to invert.
 MOST_VALUES = 1_000
 # Directions of a channel's matrix with a smaller share of the largest singular value are rounding.
 _RANK_TOLERANCE = 1e-11
 # Inputs that a prior rules out still count, by so much of an even share: what undoes the channel holds for them too.
 _LEAST_SHARE = 1e-6
+
+
+def _real_part(number: complex) -> float:
+    """Return a number that is real but for rounding, else NaN."""
+    return number.real if abs(number.imag) <= 1e-6 * abs(number.real) else math.nan
 
 
 def declared_state(instance: Any) -> dict[str, Any]:
@@ -70,7 +82,8 @@ class AdditiveNoise:
     TypeError
         The characteristic function is not a SymPy expression.
     ValueError
-        It has other symbols, or its curvature at 0 is not that of the variance.
+        It has other symbols, its curvature at 0 is not that of the variance, or exponential moments end before
+        ``tail_rate``.
 
     Examples
     --------
@@ -117,16 +130,69 @@ class AdditiveNoise:
                 f"the characteristic function {phi} is not that of noise with mean 0 and the variance "
                 f"{self.variance!r}. It must be 1 - variance w^2/2 near 0: correct one of the two."
             )
+        end = self._end_of_moments()
+        if end is not None:
+            raise ValueError(
+                f"tail_rate={self.tail_rate!r}, and by the characteristic function {phi} exp(z abs(e)) has no finite "
+                f"mean from about z = {end:.4g} on. State that rate: 1/b where the density falls like exp(-abs(e)/b)."
+            )
 
     __getstate__ = declared_state
 
     def _curvatures(self) -> list[complex]:
-        """Return (1 - phi)/(variance w^2/2) at small w of either sign, where it is 1."""
+        """Return (phi(0) - phi)/(variance w^2/2) at small w of either sign, where it is 1; NaN where phi(0) is not."""
         exact = exactly(self.characteristic_function)
         # So near 0 that rare but far noise, whose next moments are large, is in its quadratic part too.
         step = sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
-        curvatures = (2 * (1 - exact.xreplace({FREQUENCY: w})) * 10**240 for w in (step, -step))
+        # Next to 0, where sin(a w)/(a w) is no number. Decimal constants may leave it a little from 1.
+        start = exact.xreplace({FREQUENCY: step / 10**40})
+        if not abs(complex(start.evalf(40, maxn=2000)) - 1) < 1e-12:
+            return [complex(math.nan)]
+        curvatures = (2 * (start - exact.xreplace({FREQUENCY: w})) * 10**240 for w in (step, -step))
         return [complex(curvature.evalf(40, maxn=2000)) for curvature in curvatures]
+
+    def _end_of_moments(self) -> float | None:
+        """Return about where exponential moments end if that is before the stated rate, else None.
+
+        E exp(z e) = phi(-iz) is 1 at 0 and grows with abs(z), as far as it is finite: beyond the first pole it does
+        not. An expression that is no analytic function says nothing of it.
+        """
+        phi = self.characteristic_function
+        if phi.has(*_NOT_ANALYTIC) or self.is_gaussian:
+            return None
+        moment, exact = sp.lambdify(FREQUENCY, phi, modules=["scipy", "numpy"]), exactly(phi)
+
+        def at(z: float) -> float:
+            with np.errstate(all="ignore"):
+                return _real_part(complex(moment(np.complex128(0, -z))))
+
+        def surely_at(z: float) -> float:
+            # An expression may be a difference of nearly equal numbers.
+            found = exact.xreplace({FREQUENCY: -sp.I * sp.Rational(z)}).evalf(30, maxn=2000)
+            return _real_part(complex(found)) if found.is_number and found.is_finite else math.nan
+
+        deviation = math.sqrt(self.variance)
+        last, reached = 1.0, 0.0
+        for multiple in _MOMENTS:
+            z = min(multiple / deviation, (1 - 1e-6) * self.tail_rate)
+            there = at(z)
+            if not there >= last and last < _HUGE:
+                there, last = surely_at(z), surely_at(reached) if reached else 1.0
+            if there >= last:
+                if math.isinf(there) or z < multiple / deviation:
+                    return None
+                last, reached = there, z
+                continue
+            if last >= _HUGE:
+                return None  # Near the end of the range of float64.
+            for _ in range(60):
+                middle = (reached + z) / 2
+                if last <= (found := surely_at(middle)) < math.inf and surely_at(middle * (1 + 1e-9)) >= found:
+                    reached, last = middle, found
+                else:
+                    z = middle
+            return z
+        return None
 
     @cached_property
     def is_gaussian(self) -> bool:

@@ -198,7 +198,7 @@ REFUSED = {
     "values, none": (lambda: value_array([]), "at least one entry"),
     "values, NaN": (lambda: value_array([math.nan]), "values has NaN in row 0"),
     "labels of the other coding": (
-        of_labels([0, 1, 1], (-1, 1)), r"be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or declare target_values=\(0, 1\)"
+        of_labels([0, 1, 1], (-1, 1)), r"be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or take loss.recoded\(\(0, 1\)\),"
     ),
     "labels, one class of it": (of_labels([0, 0, 0], (-1, 1)), r"got 0. Pass 2\*y - 1"),
     "labels, the other way": (of_labels([-1, 1, 1], (0, 1)), r"be 0 or 1; got -1 and 1. Pass \(y \+ 1\)/2"),

@@ -1,5 +1,6 @@
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -28,7 +29,40 @@ KINDS = {
 @pytest.mark.parametrize("name", KINDS)
 def test_the_expression_decides_whether_noise_is_gaussian(name):
     variance, phi, gaussian = KINDS[name]
-    assert AdditiveNoise(variance, phi).is_gaussian is gaussian
+    rates = {"Laplace": 1.0, "right variance, other exponent": 0.4}
+    assert AdditiveNoise(variance, phi, tail_rate=rates.get(name, math.inf)).is_gaussian is gaussian
+
+
+@pytest.mark.parametrize("half", [0.3, 1e-6, 7e5])
+def test_decimal_constants_may_leave_a_characteristic_function_a_little_from_1(half):
+    assert AdditiveNoise(half**2 / 3, sp.sin(half * W) / (half * W)).tail_rate == math.inf
+
+
+# The variance and the characteristic function of noise of width 1, and where its exponential moments end.
+TAILS = {
+    "Laplace": (2.0, 1 / (1 + W**2), 1.0),
+    "two Laplaces": (4.0, (1 + W**2) ** -2, 1.0),
+    "normal plus Laplace": (3.0, sp.exp(-(W**2) / 2) / (1 + W**2), 1.0),
+    "rare and far": (0.99 + 0.01 * 18, sp.exp(-(W**2) / 2) * 0.99 + 0.01 / (1 + 9 * W**2), 1 / 3),
+    "hyperbolic secant": (1.0, 1 / sp.cosh(W), math.pi / 2),
+    "uniform": (1 / 3, sp.sin(W) / W, math.inf),
+    "normal plus coin": (2.0, sp.cos(W) * sp.exp(-(W**2) / 2), math.inf),
+    "Student's t, of which it is not known": (
+        5 / 3, sp.exp(-sp.sqrt(5) * sp.Abs(W)) * (1 + sp.sqrt(5) * sp.Abs(W) + 5 * W**2 / 3), math.inf
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1.0, 1e5])
+@pytest.mark.parametrize("name", TAILS)
+def test_exponential_moments_end_where_noise_says_or_it_is_refused(name, unit):
+    variance, phi, rate = TAILS[name]
+    there = {"variance": variance * unit**2, "characteristic_function": phi.subs(W, sp.Float(unit, 20) * W)}
+    assert AdditiveNoise(**there, tail_rate=rate / unit).tail_rate == rate / unit
+    if math.isfinite(rate):
+        for wrong in (math.inf, 1.02 * rate / unit):
+            with pytest.raises(ValueError, match=re.escape(f"from about z = {rate / unit:.4g} on")):
+                AdditiveNoise(**there, tail_rate=wrong)
 
 
 BAD_NOISE = [

@@ -217,7 +217,7 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
             f"{count} coefficients make no picture that could be read; {_MOST_COEFFICIENTS} are the most. Draw a part "
             "of summary_frame()."
         )
-    names = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..." for name in own.names[:count]]
+    names = [_shortened(name) for name in own.names[:count]]
     figure = _figure(6.4, 1.5 + 0.34 * count)
     panel = figure.subplots()
     panel.axvline(0, color="#000000", linewidth=0.8)
@@ -264,25 +264,32 @@ def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
     curves : mapping from str to sequence of ExpectedFit
         For each mechanism what `symdebias.planning.expected_fit` or a plan says at several budgets.
     """
-    figure = _figure(5.6, 4.0)
+    figure = _figure(5.6, 4.4)
     panel = figure.subplots()
-    for (name, fits), colour in zip(curves.items(), _PALETTE, strict=False):
+    named: dict[str, float] = {}
+    for place, (name, fits) in enumerate(curves.items()):
+        (colour, mark), line = _KINDS[place % len(_KINDS)], "--" if place >= len(_KINDS) else "-"
         budgets = [_budget(fit) for fit in fits]
-        panel.plot(budgets, [fit.standard_errors.max() for fit in fits], "o-", color=colour, label=name, markersize=4)
-    truth = next(iter(curves.values()))
+        # Parts of a budget are rounded down: what they add up to is a little less than was asked for.
+        named |= {f"{budget:.3g}": budget for budget in budgets}
+        panel.plot(
+            budgets, [fit.standard_errors.max() for fit in fits], line, marker=mark, color=colour, label=name,
+            markersize=4,
+        )  # fmt: skip
+    truth = max(curves.values(), key=len)
     panel.plot(
         [_budget(fit) for fit in truth], [fit.without_noise.max() for fit in truth], ":", color="#000000",
         label="true records",
     )  # fmt: skip
     panel.set_xscale("log")
     panel.set_yscale("log")
-    panel.set_xticks(budgets, labels=[f"{budget:g}" for budget in np.round(budgets, 6)])
+    panel.set_xticks(list(named.values()), labels=list(named))
     panel.minorticks_off()
     _label(
         panel, "epsilon of a record, best split", "largest expected standard error", f"{truth[0].records:,.0f} records"
     )
     panel.grid(alpha=0.25, which="both")
-    panel.legend(frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
@@ -438,6 +445,14 @@ def errors_by_records(panels: Mapping[str, tuple[str, Mapping[str, ErrorCurve]]]
 def _broken(way: Spending) -> str:
     """Return what stands below the column of a way, in short lines."""
     return f"{way.name}, {way.detail}".replace(", ", ",\n").replace(": ", ":\n")
+
+
+def _shortened(name: str) -> str:
+    """Return a name that is not too long, without its middle: names of one kind differ at their ends, as categories."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    kept = _LONGEST_NAME - 3
+    return f"{name[: kept // 2]}...{name[-(kept - kept // 2) :]}"
 
 
 def _budget(fit: ExpectedFit) -> float:

@@ -5,7 +5,6 @@ Whatever was named by others is text here: `symdebias._markup` escapes it.
 
 import math
 import os
-import re
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -15,19 +14,10 @@ from symdebias import _files, _markup
 from symdebias.evaluation import CalibrationCurve, calibration_curve, evaluate_all
 from symdebias.evaluation.links import link_of
 from symdebias.exceptions import PrivacyError, SymdebiasError
+from symdebias.interfaces.symbols import meanings
 from symdebias.solvers import Fit, summary
 from symdebias.solvers.coefficients import Coefficients
 
-# What symbols of a corrected loss stand for, beside its scores and its target.
-_SYMBOLS = {
-    "s": "the noise variance of the score",
-    "t": "the noise variance of the target",
-    "c": "what the distance of a released label from the mean of the labels is multiplied by",
-    "r": "the reach: the largest coefficient times the tail scale of its column's noise",
-}
-# Those of vectors that are noised alike in all directions, by the number of their group.
-_OF_A_GROUP = re.compile(r"s[0-9]+")
-_GROUP = "the sum of theta squared over columns that were noised as one vector, each with the weight of its noise"
 _STYLE = """
 :root { color-scheme: light; --own: #0072b2; --other: #d55e00; --line: #c8c8c8; }
 * { box-sizing: border-box; }
@@ -259,11 +249,9 @@ def _formulas(fit: Fit) -> list[str]:
     mean = "is" if corrected.is_exact else "is near"
     parts.append(_words(f"Its correction, whose mean over the noise of a released record {mean} that loss:"))
     parts.append(f"<figure>{_markup.formula(corrected.expression)}</figure>")
-    names = {symbol.name for symbol in corrected.expression.free_symbols}
-    scores = {symbol.name: "the score of a record" for symbol in corrected.declared.scores}
-    known = {**scores, corrected.declared.target.name: "the target", **_SYMBOLS}
-    said = [(name, [meaning]) for name, meaning in known.items() if name in names]
-    said += [(name, [_GROUP]) for name in sorted(names) if _OF_A_GROUP.fullmatch(name) and name not in known]
+    if corrected.conditions:
+        parts.append(_words(f"It exists where {', '.join(map(str, corrected.conditions))}."))
+    said = [(names, [meaning]) for names, meaning in meanings(corrected)]
     return [*parts, _markup.facts(said)] if said else parts
 
 

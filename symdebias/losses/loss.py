@@ -5,6 +5,7 @@ losses), and free-form in named features and parameters.
 """
 
 import functools
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,9 @@ from symdebias.losses.tracing import traced
 # removable singularities hide, and keep to both signs, which a score always takes.
 _PROBES = (-2.7, -0.9, 0.4, 1.3, 3.1)
 _TARGET_PROBES = (0.6, 2.0)
+
+# What functions of other libraries call the target, which often comes first there.
+_NAMES_OF_TARGETS = ("y", "y_true", "target", "targets", "label", "labels")
 
 
 @dataclass(frozen=True, init=False)
@@ -180,8 +184,8 @@ class Loss:
         Raises
         ------
         TypeError
-            The function branches on its arguments, calls the math module or compiled code, or uses a function without
-            a symbolic counterpart.
+            The function branches on its arguments, calls the math module or compiled code, uses a function without
+            a symbolic counterpart, or does not take a score and a target, in this order by their names.
         ValueError
             The expression is no loss; see the constructor.
 
@@ -191,6 +195,7 @@ class Loss:
         >>> Loss.from_function(lambda score, target: np.exp(-target * score), target_values=(-1, 1))
         Loss(exp(-u*y), score=u, target=y, target_values=(-1, 1))
         """
+        _check_takes_score_and_target(function)
         score, target = sp.symbols("u y", real=True)
         called = getattr(function, "__name__", None)
         return cls(
@@ -469,3 +474,25 @@ def require_loss(loss: Any) -> None:
     if callable(loss) and hasattr(loss, "__name__"):
         remedy = f"Call it: {loss.__name__}()."
     raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}. {remedy}")
+
+
+def _check_takes_score_and_target(function: Any) -> None:
+    """Raise TypeError for a function of other arguments; one that cannot be asked is called as it is."""
+    if not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        taken = list(signature.bind("score", "target").arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"a loss function is called as function(score, target), and this one has the arguments {signature}: "
+            f"{error}. Give values to the others, as lambda score, target: function(score, target, ...)."
+        ) from None
+    if taken[0] in _NAMES_OF_TARGETS and taken[-1] not in _NAMES_OF_TARGETS:
+        raise TypeError(
+            f"a loss function is called as function(score, target), and the first argument of this one is called "
+            f"{taken[0]}. Exchange the two, or name it otherwise if it is the score."
+        )

@@ -70,7 +70,7 @@ class LaplaceMechanism(Mechanism):
             given = "both" if self.bounds is not None else "neither"
             raise ValueError(
                 f"{given} of bounds and radius was given. Give bounds=(low, high) for one number, or radius= for the "
-                "L1 norm of a vector."
+                "L1 norm of a vector; noise of a known scale, without a claim, is LaplaceMechanism.from_scale(scale)."
             )
         self._declare(epsilon=epsilon, bounds=Numbers(self.bounds).bounds, radius=Ball(self.radius).radius)
         self._declare(scale=SCALE.check("scale", scale_of(self.range.sensitivity, epsilon)))

@@ -1,5 +1,7 @@
 """Randomized response: a value out of k is sent as it is, or another one in its place."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -7,13 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import EPSILON
+from symdebias._domains import EPSILON, Interval
 from symdebias.codegen import draws
 from symdebias.mechanisms import sampling, scratch
 from symdebias.mechanisms.base import ChannelMechanism, Clipped
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import ChannelNoise, SymmetricChannel
 from symdebias.privacy import Guarantee, keep_probability
+
+_KEPT = (
+    "Give the probability that a value is sent as it is: each of the {count} is sent as often whatever the true one is "
+    "at the lower end, and nothing is noised at the upper one."
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,37 @@ class RandomizedResponse(ChannelMechanism):
         labels = Labels.declared(self.categories, "categories")
         values = tuple(sorted(labels.values)) if labels.is_number_pair else labels.values
         self._declare(categories=values, epsilon=EPSILON.check("epsilon", self.epsilon))
+
+    @classmethod
+    def from_keep_probability(cls, keep: float, categories: Sequence[Any] = (-1.0, 1.0)) -> "RandomizedResponse":
+        """Return the randomized response that sends a value as it is with this probability, as others describe it.
+
+        Parameters
+        ----------
+        keep : float
+            In (1/k, 1). Answers that are exchanged with probability 0.2 are kept with 0.8; where a value is redrawn
+            among all k with probability f, itself among them, it is kept with 1 - f + f/k.
+        categories : sequence of float or of str
+            As for the constructor.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is outside its range: values that are kept no more often than others are sent tell nothing.
+
+        Notes
+        -----
+        The budget is log(keep (k - 1)/(1 - keep)).
+
+        Examples
+        --------
+        >>> told = RandomizedResponse.from_keep_probability(0.8, ("no", "yes"))
+        >>> round(told.epsilon, 3), round(told.keep_probability, 3)
+        (1.386, 0.8)
+        """
+        count = len(Labels.declared(categories, "categories").values)
+        chance = Interval(1 / count, 1.0, "neither", _KEPT.format(count=count)).check("keep", keep)
+        return cls(math.log(chance) + math.log(count - 1) - math.log1p(-chance), tuple(categories))
 
     @cached_property
     def keep_probability(self) -> float:

@@ -516,7 +516,7 @@ class Labels(Range):
             if all(over_chunks(len(values), copy, 2 * NUMBERS)):
                 return copied, outside
         try:
-            check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
+            check_labels(values, self.numbers, "labels", remedy="declare categories={} on the mechanism")
         except ValueError:
             # What is no number is none of the labels either, and has a message of its own.
             check_finite_values(values)

@@ -57,7 +57,7 @@ _LEAST_SHARE = 0.02
 # so many times as many records are drawn. Fewer than the third leave its root known to worse than a twentieth.
 _DECIDE, _MORE_DRAWN, _FEW_DECIDE = 1_000, 10, 100
 # A curvature that is expected to be so many standard errors is hardly ever found to be too few for a fit.
-_CERTAIN_CURVATURE = LEAST_CURVATURE + 2.5
+SAFE_CURVATURE = LEAST_CURVATURE + 2.5
 # Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
 # may lie in the end.
 _ROUNDS, _MISSED = 12, 1.02
@@ -257,9 +257,9 @@ class Study:
                 "have heavy tails, and it may be far too small; rehearse() tries it out",
             )
         curvature = told * math.sqrt(n)
-        if curvature < _CERTAIN_CURVATURE:
+        if curvature < SAFE_CURVATURE:
             # It grows with the root of the records.
-            enough = n * (_CERTAIN_CURVATURE / curvature) ** 2
+            enough = n * (SAFE_CURVATURE / curvature) ** 2
             notes += (
                 f"a fit to so many records may well be refused: the least curvature of the mean corrected loss is "
                 f"expected to be {curvature:.2g} of its own standard errors, and a fit needs {LEAST_CURVATURE:g}. "

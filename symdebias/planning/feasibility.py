@@ -14,13 +14,18 @@ from symdebias._randomness import generator
 from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
-from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed, without_units
+from symdebias.planning.expected_fit import (
+    SAFE_CURVATURE,
+    ExpectedFit,
+    expected_fit,
+    records_needed,
+    without_units,
+)
 from symdebias.planning.population import Population
 from symdebias.planning.rehearsal import Rehearsal, rehearse
 from symdebias.release import Release, Schema
 from symdebias.release.allocation import centre_and_scale
 from symdebias.release.one_hot import OneHot
-from symdebias.solvers.curvature import LEAST_CURVATURE
 
 # A parameter of 1 is told from 0 at the level 0.05 with power 0.8 where its standard error is at most 1/2.8.
 _TOLD_APART = 1 / 2.8
@@ -46,7 +51,7 @@ class Feasibility:
     release : Release
         The release of the schema.
     needed : float
-        How many records would tell a parameter of 1 from 0, to first order, and are enough for a fit.
+        How many records would tell a parameter of 1 from 0, to first order, and are hardly ever too few for a fit.
     loss : Loss
         What is to be fitted.
     population : Population
@@ -79,7 +84,7 @@ class Feasibility:
     def is_feasible(self) -> bool:
         """Whether each parameter of 1, intercept aside, is told from 0 at the level 0.05 with power 0.8.
 
-        A fit is to be expected besides: see `ExpectedFit.curvature`.
+        A fit is hardly ever refused besides: see `ExpectedFit.curvature`.
         """
         return self.needed <= self.expected.records
 
@@ -124,8 +129,10 @@ class Feasibility:
         else:
             apart = self.release.coupling is None
             designed = ", or a release designed for the loss (loss = ... in the schema)" if apart else ""
+            is_fitted = self.expected.curvature >= SAFE_CURVATURE
+            why = f"{what} is not told from 0" if is_fitted else "a fit may well be refused, as the note says"
             lines.append(
-                f"not feasible: {what} is not told from 0. What would help: some {self.needed:,.0f} records, a larger "
+                f"not feasible: {why}. What would help: some {self.needed:,.0f} records, a larger "
                 f"epsilon, fewer columns or categories, a penalty l2{designed}"
             )
         return "\n".join(lines)
@@ -203,7 +210,7 @@ def feasibility(
     # From the middle of a column to its end.
     reach = {name: half for name, (_, half) in _in_own_units(declared, release).items()}
     slopes = expected.standard_errors[: len(names)] * [reach.get(name, 1.0) for name in parameters[: len(names)]]
-    told, curved = slopes.max() / _TOLD_APART, LEAST_CURVATURE / expected.curvature
+    told, curved = slopes.max() / _TOLD_APART, SAFE_CURVATURE / expected.curvature
     needed = expected.records * float(max(told, curved) ** 2)
     return Feasibility(expected, tuple(parameters), units, release, math.ceil(needed), chosen, population, l2)
 
@@ -216,6 +223,11 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     name = schema.loss if loss is None else loss.replace("-", "_")
     if name not in _losses.BY_NAME:
         known = ", ".join(_losses.BY_NAME)
+        if name is None:
+            raise ValueError(
+                "the schema names no loss, and how accurate a fit is depends on it. Pass loss= (--loss on the command "
+                f"line), or write loss = ... in the schema: one of {known}."
+            )
         raise ValueError(f"loss={name!r:.60} is none that a schema is planned for. Choose one of {known}.")
     if schema.target is None or (schema.target.labels is not None and schema.labels is None):
         raise ValueError(

@@ -71,7 +71,15 @@ def from_json(text: str, make: Callable[..., Made]) -> Made:
         It is not a card of this version.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a release card is text; got {type(text).__name__}. Pass what to_json() returned.")
+        raise TypeError(
+            f"a release card is text; got {type(text).__name__}. Pass what to_json() returned; of a file, its text."
+        )
+    if text.endswith(".json"):
+        # What is no card either way, and the name of one most likely.
+        raise FormatError(
+            "this is the name of a file, and no release card. Pass the text in it, pathlib.Path(name).read_text(); a "
+            "released folder is read by symdebias.load(folder)."
+        )
     if len(text) > _LONGEST:
         raise FormatError(
             f"a release card has at most {_LONGEST:,} characters; got {len(text):,}. Ask for the output of to_json()."

@@ -23,7 +23,9 @@ def column_codes(column: FloatArray, labels: Labels, name: str) -> FloatArray:
         An entry is no category.
     """
     if labels.is_number_pair:
-        _arrays.check_labels(column, labels.values, f"column {name} of X", declare="categories={} on the mechanism")
+        _arrays.check_labels(
+            column, labels.values, f"column {name} of X", remedy="declare categories={} on the mechanism"
+        )
         return labels.codes(column).astype(float)
     inside = (column == np.floor(column)) & (column >= 0) & (column < len(labels.values))
     if not inside.all():

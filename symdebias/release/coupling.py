@@ -185,7 +185,7 @@ class Coupling:
         target = _arrays.target_array(y, rows=rows)
         if self.values is None:
             return target
-        _arrays.check_labels(target, self.values, "labels", declare="target_values={} on the release")
+        _arrays.check_labels(target, self.values, "labels", remedy="declare target_values={} on the release")
         return np.where(target == self.values[1], 1.0, -1.0)
 
     def clipped_target(self, target: FloatArray) -> tuple[FloatArray, BooleanArray]:

@@ -17,7 +17,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, Coordinat
 from symdebias.privacy import Guarantee, Ledger, compose
 from symdebias.release import card
 from symdebias.release.allocation import arguments_of, require_within
-from symdebias.release.categories import target_numbers
+from symdebias.release.categories import spelled, target_numbers
 from symdebias.release.columns import PerColumn, as_json, checked_names, checked_numbers, named_numbers
 from symdebias.release.coupling import Coupling
 from symdebias.release.design import ColumnDesign, original_units
@@ -176,12 +176,28 @@ class Release:
             object.__setattr__(self, field, value)
         if self.columns is not None:
             one_hot.check_together([*(names or () for names, _ in groups), noiseless])
+            self._refuse_names_of_parameters()
         for field, given, domain in (("center", center, _CENTER), ("scale", scale, _SCALE)):
             numbers = one_hot.spread(checked_numbers(given, domain, field), field)
             if self.columns is not None:
                 numbers = named_numbers(numbers, self.columns, field)
                 self._refuse_moved_categories(field, dict(numbers))  # type: ignore[arg-type]
             object.__setattr__(self, field, numbers)
+
+    def _refuse_names_of_parameters(self) -> None:
+        """Raise ValueError for a column that is called as a parameter is which is not its own."""
+        others = {
+            f"{name}={spelled(value)}": f"a category of {name}"
+            for name, labels in labels_of(self.groups, "range").items() if not labels.is_number_pair
+            for value in labels.values
+        }  # fmt: skip
+        if self.fit_intercept:
+            others["intercept"] = "the constant that fit_intercept=True adds"
+        for name in self.columns or ():
+            if name in others:
+                raise ValueError(
+                    f"the column {name} has the name of another parameter, that of {others[name]}. Rename the column."
+                )
 
     def _refuse_moved_categories(self, field: str, numbers: Mapping[str, float]) -> None:
         still = 1.0 if field == "scale" else 0.0
@@ -320,7 +336,7 @@ class Release:
         target = target_numbers(y, labels, rows=rows)
         if labels is None:
             return target
-        _arrays.check_labels(target, labels.numbers, "labels", declare="categories={} on the mechanism")
+        _arrays.check_labels(target, labels.numbers, "labels", remedy="declare categories={} on the mechanism")
         return labels.codes(target).astype(float)
 
     # ---- noise -------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class Schema:
     missing: tuple[str, ...]
 
     def __init__(self, source: Any) -> None:
-        entries = _entries(source)
+        entries = entries_of(source)
         _known(entries, _KEYS, "the schema")
         _required(entries, "epsilon", "the budget of a whole record, such as epsilon = 4.0")
         epsilon = EPSILON.check("epsilon", entries["epsilon"])
@@ -193,7 +193,19 @@ class Schema:
         return collecting.collected(self, data)
 
 
-def _entries(source: Any) -> Mapping[str, Any]:
+def entries_of(source: Any) -> Mapping[str, Any]:
+    """Return the entries of a schema as they are written, unchecked.
+
+    Parameters
+    ----------
+    source : mapping or path
+        As for `Schema`.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, TypeError
+        There is no such file, or none of TOML.
+    """
     if isinstance(source, Mapping):
         return source
     if not isinstance(source, (str, os.PathLike)):

@@ -94,7 +94,8 @@ class Fit:
         ``score_variance`` (the noise variance of the score there), ``signal_variance`` (the mean square of the true
         score), ``uncertainty`` (the root mean square error of the score), ``records`` (on which it rests) and
         ``rungs`` (of its ladder).
-        A fit with an offset has ``offset``.
+        A fit with an offset has ``offset``; ``seeded`` says whether the noise came from a seed, where that is known: of
+        the solver's own noise, and of folders that ``symdebias fit`` reads.
         `m_estimate` has ``stages`` always and ``pilot`` for every loss of one score under noise, None for others. It
         adds ``safeguards`` (what held theta at the end), ``start``, ``hessian`` (``"exact"`` or ``"central
         differences"``), ``last_step`` (its length relative to that of theta, both by released scores) and ``outside``
@@ -194,12 +195,18 @@ class Fit:
         Raises
         ------
         PrivacyError
-            The solver's noise came from a seed: whoever knows it can subtract the noise. `own_guarantee` has what it
-            promises with fresh entropy.
+            The noise came from a seed: whoever knows it can subtract the noise. What it promises with fresh entropy is
+            `own_guarantee`, or that of the release.
         """
+        seeded = self.diagnostics.get("seeded")
         if self.own_guarantee is None:
+            if seeded:
+                raise PrivacyError(
+                    "the records of this fit were noised from a seed, so that they carry no guarantee. Release without "
+                    "a seed what is to be private; fit.corrected.release.guarantee is what such a release promises."
+                )
             return self.corrected.release.guarantee
-        if self.diagnostics.get("seeded"):
+        if seeded:
             raise PrivacyError(
                 "the noise of this fit came from a seed, so that it carries no guarantee. Call the solver without "
                 "random_state for a fit that is to be private; own_guarantee is what it then promises."

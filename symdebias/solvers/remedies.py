@@ -23,11 +23,12 @@ from symdebias.codegen.parallel import over_chunks
 from symdebias.derivation import is_margin_loss
 from symdebias.losses import Loss
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import ChannelNoise, SymmetricChannel
+from symdebias.noise import AdditiveNoise, ChannelNoise, SymmetricChannel
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
+from symdebias.zonal import ZonalNoise
 
 # Records for each parameter, and the square of 8 times the variance 2 of the square of a normal number.
 _EACH, _CERTAIN = 20.0, 128.0
@@ -35,6 +36,10 @@ _EACH, _CERTAIN = 20.0, 128.0
 _SEEN = 2.0
 # A direction is told from none from so many standard errors on; columns with such entries in it are named.
 _TOLD, _WEIGHTY = 2.5, 0.3
+# A variance is below that of its noise from so many 1/sqrt(n) of it on: five standard errors of Laplace noise.
+_SURE = 11.0
+# More columns are not named.
+_NAMED = 3
 # A larger multiple of a budget is no advice.
 _MOST = 1_000.0
 
@@ -96,6 +101,8 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
     release : Release
         How the records were released.
     """
+    if declared := _noise_too_large(records):
+        return declared
     signal = Signal.of(records)
     if signal is None:
         return ""
@@ -122,7 +129,9 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
 
 def _one_label(records: Records, loss: Loss, release: Release) -> str:
     """Return that all labels are the same, which no finite parameters fit best."""
-    if loss.target_values is None or release.coupling is not None or release.target_noise is not None:
+    if loss.target_values is None or release.coupling is not None:
+        return ""
+    if isinstance(release.target_noise, AdditiveNoise):
         return ""
     count, total, square = records.summed_over_parts(_labels)
     if count * square - total**2 > 1e-12 * count * square:
@@ -139,6 +148,41 @@ def _labels(part: Records) -> tuple[float, float, float]:
 
     count, total, square = sum(over_chunks(len(part), summed_up), np.zeros(3))
     return float(count), float(total), float(square)
+
+
+def _noise_too_large(records: Records) -> str:
+    """Name columns that vary less than their declared noise does by itself, which no true values make them.
+
+    The variance of n values of noise has a standard error of sqrt((kurtosis - 1)/n) of it; Laplace noise has 6.
+    """
+    correction = records.correction
+    design = correction.design
+    # A point of a sphere is no sum of a record and noise.
+    is_sum = not any(isinstance(group.noise, ZonalNoise) for group in design.spherical)
+    if not (records.is_noised and correction.loss.scores and is_sum):
+        return ""
+    moments = released_moments(records)
+    noise = design.released_covariance(correction.noise_covariance(records.present_scales))
+    last = len(noise) - 1
+    has_intercept = design.intercept and noise[last, last] == 0
+    least = 1 - _SURE / math.sqrt(records.effective)
+    told = []
+    for place in (part.parameter for part in design.linear):
+        own, mean = float(noise[place, place]), float(moments[place, last]) if has_intercept else 0.0
+        varies = max(float(moments[place, place]) - mean**2, 0.0)
+        if place != last and varies < least * own:
+            told.append(
+                f"{design.parameters[place]} varies by {math.sqrt(varies):.3g}, and its declared noise alone by "
+                f"{math.sqrt(own):.3g}"
+            )
+    if not told:
+        return ""
+    more = "; ..." if len(told) > _NAMED else ""
+    return (
+        f"{'; '.join(told[:_NAMED])}{more} (standard deviations): the noise is declared too large, such as "
+        "a variance in place of a scale, or these values were changed after it. sd.checks.check_records(release, X, y) "
+        "looks at every column."
+    )
 
 
 def _alike(records: Records) -> str:

@@ -146,12 +146,10 @@ def _noise(fit: "Fit") -> list[str]:
 
 
 def _privacy(fit: "Fit") -> Facts:
-    own = fit.own_guarantee
-    seeded = own is not None and bool(fit.diagnostics.get("seeded"))
-    stated = own or fit.corrected.release.guarantee
+    stated = fit.own_guarantee or fit.corrected.release.guarantee
     if stated is None:
         said = ["no guarantee"]
-    elif seeded:
+    elif fit.diagnostics.get("seeded"):
         said = [f"none, for a seed; without: {stated}"]
     else:
         said = [str(stated), *stated.in_words()]

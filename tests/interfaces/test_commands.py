@@ -1,6 +1,7 @@
 """The commands that do something: what they print, what they write, and their exit codes."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -105,7 +106,6 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     assert "original" in out
     answer = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--json"))
     assert answer["names"] == ["age", "hours", "intercept"]
-    assert answer["epsilon"] == 30.0
     slopes, errors = np.array(answer["in_units"]), np.array(answer["standard_errors_in_units"])
     assert slopes[0] > 4 * errors[0]
     assert slopes[1] < -4 * errors[1]
@@ -165,6 +165,30 @@ def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):
     assert one == other
 
 
+def test_a_fit_to_seeded_records_has_no_guarantee(folder, capsys, tmp_path):
+    kept, page = tmp_path / "fit.npz", tmp_path / "fit.html"
+    words = ("fit", folder / "seeded", "--loss", "squared-margin")
+    out = printed(capsys, *words, "--save", kept)
+    assert "privacy      none, for a seed; without: (30, 1e-06)-differential privacy" in out
+    assert "right at most" not in out
+    assert "warning: the noise was drawn from a seed" in out
+    answer = json.loads(printed(capsys, *words, "--json"))
+    assert (answer["seeded"], answer["epsilon"], answer["delta"]) == (True, None, None)
+    printed(capsys, "report", kept, folder / "seeded", "--out", page)
+    assert "Stated: none, for a seed" in page.read_text()
+    assert "right at most" not in page.read_text()
+    with pytest.raises(sd.PrivacyError, match="noised from a seed"):
+        _ = sd.Fit.load(kept).guarantee
+
+
+def test_a_fit_to_plain_noise_says_what_its_guarantee_rests_on(folder, capsys, tmp_path):
+    schema = sd.Schema(folder / "schema.toml")
+    X, y = schema.collect(folder / "people.csv")
+    noised = sd.Release.from_schema(schema).privatize(X, y, noise="plain")
+    noised.save(tmp_path / "plain", target_name="income", labels=schema.labels)
+    assert "low bits tell more" in printed(capsys, "fit", tmp_path / "plain", "--loss", "squared-margin")
+
+
 def test_released_records_are_in_an_order_that_nobody_knows(capsys, tmp_path):
     """A column without noise tells the order: of 200 records some are in another place but once in 10^370 times."""
     lines = ["year,income", *(f"{year},{'low' if year < 100 else 'high'}" for year in range(200))]
@@ -203,8 +227,12 @@ def test_what_to_expect_is_said_before_anything_is_spent(folder, capsys):
     assert [one["name"] for one in answer["parameters"]] == ["age", "hours", "intercept"]
     age = answer["parameters"][0]
     assert age["standard_error_in_units"] == pytest.approx(age["standard_error"] / 50)
+    # Another budget than that of the schema may be asked for.
+    larger = json.loads(printed(capsys, *plan, "--records", "20000", "--epsilon", "60", "--json"))
+    assert larger["parameters"][0]["standard_error"] < age["standard_error"]
+    assert "(60, 1e-06)-differential" in printed(capsys, *plan, "--records", "20000", "--epsilon", "60")
     few = printed(capsys, *plan, "--records", "50")
-    assert "not feasible: a coefficient" in few
+    assert "not feasible: a fit may well be refused" in few
     assert "What would help: some " in few
     needed = json.loads(printed(capsys, *plan, "--standard-error", str(age["standard_error"]), "--json"))
     assert needed["records"] <= 20_000 * 1.2
@@ -220,6 +248,42 @@ def test_derivations_are_printed(capsys):
     assert answer["corrected"] == "(-c*y/2 + 1/2)*exp(-s/2 + u) + (c*y/2 + 1/2)*exp(-s/2 - u)"
     assert "e^{" in printed(capsys, "derive", "exp(-y*u)", "--noise", "gaussian:0.5", "--latex")
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
+
+
+@pytest.mark.exhaustive
+def test_the_plan_on_the_page_is_what_the_command_prints(capsys):
+    """To two digits: a plan draws its records, and they are the same each time."""
+    page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
+    block = page.split("```console\n", 1)[1].split("```", 1)[0]
+    command, _, shown = block.partition("\n")
+    printed_rows = _rows(printed(capsys, *shlex.split(command.removeprefix("$ symdebias "))))
+    shown_rows = _rows(shown)
+    assert set(shown_rows) == {"laplace", "gaussian"}
+    for name, row in shown_rows.items():
+        assert printed_rows[name][-1] == row[-1]
+        for found, stated in zip(printed_rows[name][:-1], row[:-1], strict=True):
+            assert float(found) == pytest.approx(float(stated), rel=0.01)
+
+
+def _rows(text):
+    words = (line.replace(",", "").replace("x ", " ").split() for line in text.splitlines())
+    return {row[0]: row[1:] for row in words if len(row) == 8}
+
+
+@pytest.mark.parametrize(
+    ("words", "explained"),
+    [
+        (("logistic", "--noise", "laplace:0.5"), ["u", "y", "e_1, e_2"]),
+        (("exponential", "--noise", "laplace:0.5"), ["u", "y", "q0_0", "r"]),
+        (("exponential", "--noise", "gaussian:1", "--target-epsilon", "2"), ["u", "y", "c", "s"]),
+        (("-u*y + exp(u)", "--continuous", "--noise", "gaussian:1"), ["u", "y", "s"]),
+    ],
+)
+def test_the_symbols_of_a_derivation_are_explained_and_no_others(words, explained, capsys):
+    answer = json.loads(printed(capsys, "derive", *words, "--json"))
+    assert list(answer["symbols"]) == explained
+    out = printed(capsys, "derive", *words)
+    assert [line.split(":")[0].strip() for line in out.splitlines() if line.startswith(" " * 12)] == explained
 
 
 def test_negative_numbers_are_values():

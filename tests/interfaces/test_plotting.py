@@ -1,5 +1,7 @@
 """Pictures of label noise: what is drawn is what was given."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -113,10 +115,33 @@ def test_coefficients_are_drawn_with_their_intervals():
     np.testing.assert_allclose(drawn, fits[0].confidence_interval(0.9))
     np.testing.assert_array_equal(panel.lines[-1].get_xdata(), fits[1].theta)
     figure.draw_without_rendering()
-    assert [tick.get_text() for tick in panel.get_yticklabels()] == [r"\$a_1\$", names[1][:29] + "..."]
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == [r"\$a_1\$", names[1][:14] + "..." + names[1][-15:]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "corrected, 90% interval", "naive, no interval"
     ]  # fmt: skip
     # Nothing hangs over the edge.
     for tick in panel.get_yticklabels():
         assert tick.get_window_extent().x0 >= 0
+
+
+def test_a_plan_of_many_mechanisms_has_a_line_for_each_and_the_budgets_that_were_asked_for():
+    """Composed budgets are a little below; a mechanism may be missing at some of them."""
+
+    def expected(epsilon, error):
+        release = sd.Release(sd.LaplaceMechanism(epsilon * (1 - 5e-5), radius=1.0))
+        return SimpleNamespace(
+            release=release, standard_errors=np.array([error]), without_noise=np.array([0.01]), records=1e6
+        )
+
+    budgets = (2.0, 4.0, 8.0, 16.0)
+    curves = {f"mechanism {k}": [expected(one, (k + 1) / one) for one in budgets] for k in range(8)}
+    curves["one that is refused at small ones"] = [expected(16.0, 0.3)]
+    figure = plotting.planned_errors(curves)
+    (panel,) = figure.axes
+    figure.draw_without_rendering()
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["2", "4", "8", "16"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*curves, "true records"]
+    assert len({(line.get_color(), line.get_linestyle()) for line in panel.lines}) == len(curves) + 1
+    # The line of true records is as long as the longest.
+    assert len(panel.lines[-1].get_xdata()) == len(budgets)

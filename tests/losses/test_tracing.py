@@ -43,6 +43,15 @@ def test_operators_and_plain_numbers():
         (lambda u, y: 3.0, ValueError, "does not depend on u"),
         (lambda u, y: np.log(u), ValueError, "not a finite real number"),
         ("exp(-u*y)", TypeError, "must be callable"),
+        (lambda u: u**2, TypeError, r"arguments \(u\): too many positional arguments. Give values"),
+        (lambda u, y, scale: u * y, TypeError, "missing a required argument: 'scale'"),
+        (lambda u, y, *, scale: u * y, TypeError, "missing a required.*argument: 'scale'"),
+        (
+            lambda y_true, y_pred: (y_true - y_pred) ** 2,
+            TypeError,
+            "first argument of this one is called y_true. Exchange",
+        ),
+        (lambda y, u: np.exp(u) - y * u, TypeError, "first argument of this one is called y. Exchange"),
     ],
 )
 def test_what_cannot_be_traced(function, error, message):

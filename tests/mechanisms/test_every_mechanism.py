@@ -497,6 +497,7 @@ BAD = {
     ),
     "noised": ([1.0, 2.0, 3.0], [[1.0]] * 6, [math.nan] * 6, ["a"] * 6, 1.0, None, np.zeros((6, 1, 1)), [True] * 6),
     "true": ([1.0, 2.0, 3.0], [[1.0, 2.0]] * 6, [math.inf] * 6, ["a"] * 6, 1.0, None, [False] * 6),
+    "keep": (0, 0.5, 1, -0.1, 1.1, math.nan, math.inf, "1", None, True, [0.8]),
     "ratio": (0, 1, -0.1, 1.1, math.nan, "1", None, True, [0.5]),
     "variance": (*POSITIVE[:4], math.nan, math.inf, "1", None, True, [1.0]),
     "standard_error": (-0.1, 3.0, math.nan, math.inf, "1", None, True, [0.1]),
@@ -540,6 +541,7 @@ MAKERS = {
     "SphericalCapMechanism": {"epsilon": 1.0, "radius": 1.0, "gamma": 0.5},
     "UniformMechanism": {"half_width": 1.0, "bounds": (0, 1)},
     "RandomizedResponse": {"epsilon": 1.0, "categories": (-1, 1)},
+    "RandomizedResponse.from_keep_probability": {"keep": 0.8, "categories": (-1, 1)},
     "FiniteChannel": {"matrix": [[0.7, 0.3], [0.2, 0.8]], "inputs": (0, 1), "outputs": (0, 1)},
     "LabelRandomizer": {
         "labels": (0, 1), "outputs": (-0.5, 1.5), "matrix": ((0.75, 0.25), (0.25, 0.75)), "epsilon": 1.1,

@@ -84,3 +84,27 @@ def test_what_a_channel_draws_is_what_it_claims():
     edges = np.cumsum(matrix[0])
     assert edges[0] == 1 - matrix[0, 1]
     assert FiniteChannel([[1 - 1e-17, 1e-17], [0.5, 0.5]], (0, 1)).noise.matrix[0][1] == 2.0**-53
+
+
+@pytest.mark.parametrize("categories", [(-1, 1), (0, 1), ("n", "e", "s", "w")])
+@pytest.mark.parametrize("share", [1e-4, 0.3, 0.999])
+def test_a_chance_of_being_kept_is_realised(share, categories):
+    least = 1 / len(categories)
+    keep = least + share * (1 - least)
+    mechanism = RandomizedResponse.from_keep_probability(keep, categories)
+    assert mechanism.keep_probability == pytest.approx(keep, rel=1e-14)
+    assert mechanism == RandomizedResponse(mechanism.epsilon, categories)
+
+
+@pytest.mark.parametrize(
+    ("keep", "categories", "message"),
+    [
+        (0.5, (-1, 1), r"keep=0.5 is too small. It must be a number in \(0.5, 1\). Give the probability that"),
+        (0.25, ("n", "e", "s", "w"), r"in \(0.25, 1\).*each of the 4"),
+        (1.0, (-1, 1), "keep=1.0 is too large"),
+        (0.8, (1,), "categories"),
+    ],
+)
+def test_a_chance_that_tells_nothing_is_refused(keep, categories, message):
+    with pytest.raises(ValueError, match=message):
+        RandomizedResponse.from_keep_probability(keep, categories)

@@ -21,3 +21,30 @@ def test_a_column_that_may_be_a_target_is_planned_in_its_own_units():
     assert own.units.tolist() == [36.0, 1.0, 1.0]
     assert own.needed == pytest.approx(unit.needed, abs=1)
     assert own.is_feasible
+
+
+LABELS = {
+    "epsilon": 3.0,
+    "loss": "squared_margin",
+    "design": "apart",
+    "columns": {"age": {"bounds": [18, 90]}},
+    "target": {"name": "income", "categories": ["low", "high"]},
+}
+
+
+def test_what_is_feasible_is_hardly_ever_refused():
+    """Of 10,000 records errors are small enough, and the curvature is not told from its sampling error for certain."""
+    found = feasibility(LABELS, n=10_000)
+    assert found.expected.standard_errors[0] < 1 / 2.8
+    assert 2.5 < found.expected.curvature < 5
+    (note,) = (note for note in found.expected.notes if "may well be refused" in note)
+    assert not found.is_feasible
+    assert "not feasible: a fit may well be refused, as the note says. What would help: some " in str(found)
+    # Both say the same number of records.
+    assert f"About {found.needed:,.2g} records would do" in note
+    assert feasibility(LABELS, n=1.01 * found.needed).is_feasible
+
+
+def test_a_schema_without_a_loss_is_asked_for_one():
+    with pytest.raises(ValueError, match=r"the schema names no loss, .*Pass loss= \(--loss on the command line\)"):
+        feasibility({**LABELS, "loss": None}, n=10_000)

@@ -187,3 +187,8 @@ def test_a_card_reads_byte_for_byte():
     assert list(json.loads(release.to_json())["features"][0]) == [
         "columns", "kind", "epsilon", "delta", "calibration", "scale", "radius",
     ]  # fmt: skip
+
+
+def test_the_name_of_a_card_is_told_from_a_card():
+    with pytest.raises(sd.FormatError, match=r"the name of a file, and no release card\. Pass the text in it"):
+        Release.from_json("released/card.json")

@@ -402,6 +402,9 @@ BAD = [
     ({"features": {"": UNIT}}, TypeError, "which is not a column name"),
     ({"features": {("a", "a"): UNIT}}, ValueError, "a is named more than once"),
     ({"noiseless": ("a", "a")}, ValueError, "a is named more than once"),
+    ({"features": {"intercept": UNIT}, "fit_intercept": True}, ValueError, "the constant that fit_intercept=True adds"),
+    ({"noiseless": ("intercept",), "fit_intercept": True}, ValueError, "the column intercept has the name of another"),
+    ({"features": {"a=y": UNIT, "a": RandomizedResponse(1.0, ("x", "y", "z"))}}, ValueError, "that of a category of a"),
     ({"noiseless": "year"}, TypeError, "noiseless must be a sequence of column names"),
     ({"noiseless": (1,)}, TypeError, "not a column name"),
     ({"target": RandomizedResponse}, TypeError, "target must be a mechanism or None"),
@@ -420,6 +423,14 @@ BAD = [
 def test_declarations_that_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         Release(**arguments)
+
+
+def test_a_column_may_be_called_intercept_where_the_model_has_none():
+    assert Release({"intercept": UNIT}).columns == ("intercept",)
+    # Two categories that are numbers have no parameter of a category.
+    assert Release({"a=1": UNIT, "a": RandomizedResponse(1.0, (0, 1))}).columns == ("a=1", "a")
+    with pytest.raises(ValueError, match="fit_intercept=True adds"):
+        Release(UNIT, fit_intercept=True).bind(("intercept", "a"))
 
 
 def test_noiseless_columns_of_an_array_without_names_are_not_guessed():

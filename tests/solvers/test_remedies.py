@@ -194,3 +194,30 @@ def test_labels_that_are_all_the_same_are_named():
     release = sd.Release(sd.GaussianMechanism.from_scale(0.1), fit_intercept=True)
     text, *_ = refused(sd.losses.logistic(), release, X, np.ones(len(X)), 1)
     assert "All 3,000 labels are the same, and no finite parameters fit one label best: check the target." in text
+
+
+@pytest.mark.parametrize("scale", [0.5, 5.0])
+def test_noise_that_is_declared_too_large_is_named(scale):
+    """A variance in place of a scale: by chance released columns vary so little in one of a million draws."""
+    X, y = labelled(3_000, 0)
+    noised = np.column_stack([X[:, 0] + 0.3 * np.random.default_rng(1).normal(size=len(X)), X[:, 1]])
+    release = sd.Release(
+        {"age": sd.GaussianMechanism.from_scale(scale), "hours": sd.GaussianMechanism.from_scale(0.01)},
+        fit_intercept=True,
+    )
+    with pytest.raises(sd.DivergenceError) as refusal:
+        sd.m_estimate(sd.debias(sd.losses.squared_margin(), release), noised, y)
+    text = str(refusal.value)
+    if scale == 0.5:
+        assert "declared too large" not in text
+        return
+    varies = f"age varies by {noised[:, 0].std():.3g}, and its declared noise alone by 5 (standard deviations)"
+    assert f"{varies}: the noise is declared too large" in text
+    assert "hours" not in text
+
+
+def test_released_labels_that_are_all_the_same_are_named():
+    X, _ = labelled(3_000, 0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1), sd.RandomizedResponse(2.0), fit_intercept=True)
+    with pytest.raises(sd.DivergenceError, match="All 3,000 labels are the same"):
+        sd.m_estimate(sd.debias(sd.losses.exponential(), release), X, np.ones(len(X)))

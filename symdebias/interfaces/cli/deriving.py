@@ -8,6 +8,7 @@ import sympy as sp
 from symdebias import _losses, losses
 from symdebias.driver import debias
 from symdebias.interfaces.cli import show
+from symdebias.interfaces.symbols import meanings
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse, UniformMechanism
 from symdebias.release import Release
@@ -46,6 +47,7 @@ def derive(options: argparse.Namespace) -> None:
             "corrected": text,
             "conditions": [str(one) for one in corrected.conditions] if resolved else [],
             "latex": corrected.to_latex() if resolved else None,
+            "symbols": dict(meanings(corrected)) if resolved else {},
         }
         show(answer)
         return
@@ -59,7 +61,8 @@ def derive(options: argparse.Namespace) -> None:
     print(f"corrected   {corrected.to_latex() if options.latex else text}")
     if corrected.conditions:
         print(f"where       {', '.join(map(str, corrected.conditions))}")
-    print("            u: score of the noised record, y: its label, s: noise variance of the score, c: gain of y")
+    for names, words in meanings(corrected):
+        print(f"            {names}: {words}")
 
 
 def _loss(options: argparse.Namespace) -> Loss:

@@ -3,6 +3,7 @@
 import argparse
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.cli.outcome import Outcome
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
+from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import Noised, Release, load
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate
@@ -61,6 +63,7 @@ def fit(options: argparse.Namespace) -> None:
         found = known.kept(found)
     if outcome is not None:
         found = outcome.kept(found)
+    found = _as_drawn(found, noised)
     if options.save is not None:
         found.save(options.save)
     if options.json:
@@ -186,6 +189,15 @@ def _doubts(noised: Noised) -> str:
     )
 
 
+def _as_drawn(found: Fit, noised: Noised) -> Fit:
+    """Return a fit that says how the noise of its records was drawn, which a card does not."""
+    if noised.seeded:
+        return replace(found, diagnostics={**found.diagnostics, "seeded": True})
+    if noised.hardened or noised.guarantee is None:
+        return found
+    return replace(found, notes=(*found.notes, f"the guarantee rests on {PLAIN}"))
+
+
 def _designed(release: Release, loss: str) -> str:
     """Return what a schema could do for this loss that the solver, which knows no schema, cannot say."""
     if release.coupling is not None or loss not in _losses.MARGIN:
@@ -194,11 +206,13 @@ def _designed(release: Release, loss: str) -> str:
 
 
 def _as_json(found: Fit, level: float) -> dict[str, Any]:
-    guarantee = found.corrected.release.guarantee
+    seeded = bool(found.diagnostics.get("seeded"))
+    guarantee = None if seeded else found.guarantee
     answer: dict[str, Any] = {
         "loss": str(found.corrected.declared.expression),
         "method": found.corrected.method,
         "records": found.diagnostics["records"],
+        "seeded": seeded,
         "epsilon": None if guarantee is None else guarantee.epsilon,
         "delta": None if guarantee is None else guarantee.delta,
         "names": list(found.names),

@@ -86,6 +86,11 @@ def numbers(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers; write them as 1,-0.5,0.25") from None
 
 
+def with_hyphens(text: str) -> str:
+    """Return the name of a loss as the command line has it, of one that is written as in Python."""
+    return text.replace("_", "-")
+
+
 # Each command: the function that does its work, its options in order, its line in the list of commands, and its
 # description. One of the options between ( and ) must be given, and at most one of those between [ and ].
 _COMMANDS = {
@@ -189,7 +194,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": "synthetic",
         "help": "1,000,000 synthetic records of 2 columns or of 10, or UCI Adult from the folder SYMDEBIAS_DATA",
     },
-    "--delta": {"type": float, "help": "of the Gaussian mechanism (default: 1e-5)"},
+    "--delta": {"type": float, "help": "of the Gaussian mechanism (default: 1e-5, or that of the schema)"},
     "--digest": {"help": "a digest that was printed earlier: its line must still be in the file"},
     "--epsilon": {"type": float, "help": "the budget of a whole record (default: that of the schema)"},
     "--exposure": {
@@ -221,10 +226,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--ledger": {"type": Path, "help": "the ledger that counts the release"},
     "--level": {"type": float, "default": 0.95, "help": "of the intervals (default: 0.95)"},
     "evaluate --level": {"help": "of the interval (default: 0.95)"},
-    "plan --loss": {"choices": PLANNED, "help": "the model's loss (default: that of the schema)"},
-    "fit --loss": {"choices": LOSSES, "required": True, "help": "the model's loss"},
+    "plan --loss": {"type": with_hyphens, "choices": PLANNED, "help": "the model's loss (default: that of the schema)"},
+    "fit --loss": {"type": with_hyphens, "choices": LOSSES, "required": True, "help": "the model's loss"},
     "compile --loss": {
         "nargs": "+",
+        "type": with_hyphens,
         "choices": PLANNED,
         "metavar": "LOSS",
         "help": "losses of the catalogue, needed with a card (default: logistic least-squares poisson)",
@@ -327,7 +333,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "the file with the card, from Release.to_json(), or a released folder",
     },
     "compile card": {"nargs": "?"},
-    "file": {"type": Path, "help": "the ledger"},
+    "file": {"type": Path, "metavar": "FILE", "help": "the ledger"},
     "fit": {"type": Path, "metavar": "FIT", "help": "the file that fit --save wrote"},
     "folder": {"type": Path, "metavar": "FOLDER"},
     "fit folder": {"help": "what privatize wrote"},

@@ -17,6 +17,7 @@ from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibi
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.privacy.ledger import populations
+from symdebias.release.schema import entries_of
 
 _SOME = Interval(0.0, math.inf, "neither", "Give a positive number, such as 10000 records or an error of 0.05.")
 _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 1e-6.")
@@ -73,6 +74,11 @@ def plan(options: argparse.Namespace) -> None:
     population = Population.guess(theta, family=family, covariance=covariance, intercept=options.intercept)
     if options.plot is not None and not options.plot.parent.is_dir():
         raise ValueError(f"the folder {options.plot.parent} of --plot does not exist. Make it, or name another file.")
+    if family != "binary" and options.target_bounds is None and not options.public_target:
+        raise ValueError(
+            f"the target of {options.loss} is a number, which is noised within public bounds. Give them, as "
+            "--target-bounds 0,10, or release the target as it is by --public-target."
+        )
     if options.target_bounds is not None and len(options.target_bounds) != 2:
         raise ValueError("--target-bounds takes two numbers, as 0,10.")
     settings: dict[str, Any] = {
@@ -139,18 +145,20 @@ def _as_json(answer: Plan) -> dict[str, Any]:
 def _plan_schema(options: argparse.Namespace) -> None:
     needless = [
         name for name in (
-            "columns", "theta", "spread", "epsilon", "delta", "mechanisms", "intercept", "public_target", "target",
-            "target_bounds", "plot",
+            "columns", "theta", "spread", "mechanisms", "intercept", "public_target", "target", "target_bounds", "plot",
         )
         if getattr(options, name) not in (None, False)
     ]  # fmt: skip
     if needless:
         raise ValueError(
-            f"--{needless[0].replace('_', '-')} does not go with --schema, which says it. Leave one of the two out."
+            f"--{needless[0].replace('_', '-')} does not go with --schema, whose one release is looked at: of that, "
+            "--epsilon, --delta, --loss and --l2 say another one. Leave one of the two out."
         )
+    budget = {name: getattr(options, name) for name in ("epsilon", "delta") if getattr(options, name) is not None}
     found = feasibility(
-        options.schema, n=options.records, standard_error=options.standard_error, loss=options.loss, l2=options.l2
-    )
+        {**entries_of(options.schema), **budget}, n=options.records, standard_error=options.standard_error,
+        loss=options.loss, l2=options.l2,
+    )  # fmt: skip
     tried: Rehearsal | None = None
     if options.rehearse is not None:
         tell(f"trying it out {options.rehearse} times")
