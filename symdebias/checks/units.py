@@ -50,7 +50,7 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
         width = place.stop - place.start
         divisors, variances = mechanism.divisors_on(width), noise.coordinate_variances(width)
         middle, reach = middle_and_reach(mechanism)
-        for index in range(width):
+        for index in _suspects(looked_at[:, place], variances / divisors**2, middle, reach):
             # What was noised once and stands in several records counts once.
             column, divisor = np.unique(looked_at[:, place.start + index]), float(divisors[index])
             n, variance = len(column), float(variances[index]) / divisor**2
@@ -73,6 +73,15 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
                     f"{mechanism!r} did not noise it, or it was changed afterwards. Pass noised.X as privatize "
                     "returned it; what symdebias.ReleaseScaler returned goes with its scaled_release."
                 )
+
+
+def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: float | None) -> list[int]:
+    """Return the columns that vary less than their noise, or are outside more often than it makes likely."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspect = columns.var(axis=0, ddof=1) < variances
+        if reach is not None:
+            suspect |= (np.abs(columns - middle) > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
+    return [int(place) for place in np.flatnonzero(suspect)]
 
 
 def _divergence(share: float, chance: float) -> float:
