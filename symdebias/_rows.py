@@ -285,7 +285,27 @@ def blocks_of(source: Any) -> Iterator[FloatArray]:
         yield source[start : start + WINDOW]
 
 
-def reaches_out(source: Any, places: BooleanArray) -> bool:
+def without_far(parts: Sequence[Any], weights: FloatArray) -> tuple[Any, ...]:
+    """Return columns and targets of records in which those of weight 0 are nowhere far beyond the others.
+
+    No weight of 0 takes back what overflows. Where one is far, they are like the first record that has weight.
+
+    Parameters
+    ----------
+    parts : sequence of array of shape (n, ...), or Rows
+        Of the same records. Arrays without far records are returned as they are; rows that are read somewhere else
+        are replaced when they are.
+    weights : array of shape (n,), float64
+        Weights, of which one at least is positive.
+    """
+    absent = weights == 0
+    like = int(np.argmin(absent))
+    return tuple(
+        _replaced(part, absent, part[like : like + 1]) if _reaches_out(part, absent) else part for part in parts
+    )
+
+
+def _reaches_out(source: Any, places: BooleanArray) -> bool:
     """Whether an array has some number in the rows that are marked, shape (n,), that is far beyond those of the others.
 
     Some of the others are looked at. Of rows that are read it is taken to have some.
@@ -304,7 +324,7 @@ def reaches_out(source: Any, places: BooleanArray) -> bool:
     return False
 
 
-def replaced(source: Any, places: BooleanArray, row: FloatArray) -> Any:
+def _replaced(source: Any, places: BooleanArray, row: FloatArray) -> Any:
     """Return rows, or a copy of an array, with one row, shape (1, ...), in the places that are marked, shape (n,)."""
 
     def read(rows: Any) -> FloatArray:

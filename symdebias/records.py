@@ -20,7 +20,7 @@ from symdebias._arrays import (
     require_squares,
     weights_array,
 )
-from symdebias._rows import Rows, has_any_row, paired, reaches_out, read_together, replaced, rows_of, spread
+from symdebias._rows import Rows, has_any_row, paired, read_together, rows_of, spread, without_far
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
@@ -167,13 +167,7 @@ class Records:
         """Columns and target as kernels take them, far records of weight 0 like the first that has some."""
         if self.present in (0, len(self)):
             return self._encoded
-        # No weight of 0 takes back what overflows.
-        absent = self.weights == 0
-        like = int(np.argmin(absent))
-        matrix, target = (
-            replaced(part, absent, part[like : like + 1]) if reaches_out(part, absent) else part
-            for part in self._encoded
-        )
+        matrix, target = without_far(self._encoded, self.weights)
         return matrix, target
 
     @property

@@ -96,7 +96,7 @@ class Metric(ABC):
         return 0.0
 
     def checked_values(self, thetas: Sequence[FloatArray], parts: Sequence[Any]) -> FloatArray:
-        """Return the metric of all records, shape (n,), each part of them judged at its theta.
+        """Return the metric of all records, shape (n,), each part of them judged at its theta; 0 for those of weight 0.
 
         Raises
         ------
@@ -106,18 +106,26 @@ class Metric(ABC):
         values = np.empty(len(self.records.matrix))
         for theta, part in zip(thetas, parts, strict=True):
             values[part] = self.values(theta, part)
-        self.require_finite(values, 0)
-        return values
+        return self.settled(values, self.records.weights, 0)
 
-    def require_finite(self, values: FloatArray, first: int) -> None:
-        """Raise DivergenceError where a number of consecutive records is not finite."""
+    def settled(self, values: FloatArray, weights: FloatArray, first: int) -> FloatArray:
+        """Return numbers of consecutive records, shape (m,) or (m, k), as 0 where their weight is: no sum has these.
+
+        Raises
+        ------
+        DivergenceError
+            One is not finite.
+        """
+        if not weights.all():
+            values = np.where((weights > 0).reshape(-1, *[1] * (values.ndim - 1)), values, 0.0)
         bad = ~(np.abs(values) < LARGEST)
         if bad.any():
             raise DivergenceError(
-                f"the corrected {self.name} of record {first + int(np.argmax(bad))} is beyond {LARGEST:g} or not "
-                "finite at these parameters: its score is too large. Use smaller parameters, or a metric that grows "
-                "less."
+                f"the corrected {self.name} of record {first + int(np.argmax(bad)) // bad[:1].size} is beyond "
+                f"{LARGEST:g} or not finite at these parameters: its score is too large. Use smaller parameters, or a "
+                "metric that grows less."
             )
+        return values
 
 
 @dataclass(frozen=True)
@@ -145,8 +153,7 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
     own = judge if part is judge.records else judge.on(part)
     found = []
     for rows in part.pieces():
-        values = own.columns(theta, rows)
-        own.require_finite(np.abs(values).max(axis=1), part.first + rows.start)
+        values = own.settled(own.columns(theta, rows), part.weights[rows], part.first + rows.start)
         clusters = None if part.clusters is None else part.clusters[rows]
         found.append(Sums.of(values, part.weights[rows], clusters))
     return Sums.together(found)
@@ -155,6 +162,8 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
 def _fourths(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: float) -> float:
     """Return `fourth_powers` of some records."""
     own = judge if part is judge.records else judge.on(part)
-    return sum(
-        fourth_powers(own.columns(theta, rows), part.weights[rows], of=of, mean=mean) for rows in part.pieces()
-    )  # fmt: skip
+    found = 0.0
+    for rows in part.pieces():
+        values, weights = own.columns(theta, rows), part.weights[rows]
+        found += fourth_powers(own.settled(values, weights, part.first + rows.start), weights, of=of, mean=mean)
+    return found

@@ -23,7 +23,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
-from symdebias._rows import Rows
+from symdebias._rows import Rows, without_far
 from symdebias.checks.targets import labels_off
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
@@ -135,6 +135,8 @@ class Records:
             target = release.released_target(y, rows=rows)
         require_squares(matrix, "X")
         require_squares(target, "y")
+        if not weights.all():
+            matrix, target = without_far((matrix, target), weights)
         codes = None if clusters is None else cluster_codes(clusters, rows=rows)
         labels = model.corrected.declared.target_values if isinstance(model, Fit) else None
         if target_values is not None:

@@ -524,3 +524,20 @@ def test_a_bias_that_is_no_number_is_refused():
         pytest.raises(DivergenceError, match="bias of the corrected accuracy is not a numb"),
     ):
         evaluate([1.0], X, np.tile([1.0, -1.0], 20), metric="accuracy", release=release)
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "accuracy", "roc_auc", sd.losses.exponential()], ids=str)
+def test_far_records_of_weight_0_do_not_matter(metric):
+    """Their scores overflow, or take a surrogate where it is not close."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    y = np.where(X @ [1.0, -0.5] + rng.logistic(size=2_000) > 0, 1.0, -1.0)
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.4)).privatize(X, y, random_state=0)
+    far, weights = noised.X.copy(), np.ones(2_000)
+    far[:3], weights[:3] = 1e6, 0.0
+    how = {"metric": metric, "release": noised.release}
+    alone = sd.evaluation.evaluate([0.8, -0.4], noised.X[3:], noised.y[3:], **how)
+    beside = sd.evaluation.evaluate([0.8, -0.4], far, noised.y, sample_weight=weights, **how)
+    assert beside.value == pytest.approx(alone.value, rel=1e-9)
+    assert beside.standard_error == pytest.approx(alone.standard_error, rel=1e-4)
+    assert beside.bias == pytest.approx(alone.bias, rel=1e-4, abs=1e-12)
