@@ -68,8 +68,8 @@ def seconds(release: sd.Release, loss: sd.Loss, n: int, repeats: int, **options:
         theta = np.full(size, 0.05)
         began = time.perf_counter()
         taken = kernel(
-            theta, matrix, target, none, order, 0, 0, 0, 0, noise, steps, BATCH, np.zeros(size), np.inf, np.inf,
-            np.inf, limits, none, np.zeros((0, 0)), theta.copy(), -1.0, report,
+            theta, matrix, target, none, order, 0, 0, 0, 0, noise, steps, BATCH, 1.0, np.zeros(size), np.inf,
+            np.inf, np.inf, limits, none, np.zeros((0, 0)), theta.copy(), -1.0, report,
         )  # fmt: skip
         times.append(time.perf_counter() - began)
         assert taken == len(steps)

@@ -208,8 +208,9 @@ def pass_time(corrected, X, y, repeats):
 
     def once():
         theta = np.full(columns, 0.1)
-        kernel(theta, matrix, target, nothing, order, 0, 1, 0, 0, noise, steps, 128, np.zeros(columns), np.inf, np.inf,
-               np.inf, limits, nothing, np.zeros((0, 0)), theta.copy(), -1.0, np.zeros(2, dtype=np.int64))  # fmt: skip
+        kernel(theta, matrix, target, nothing, order, 0, 1, 0, 0, noise, steps, 128, 1.0, np.zeros(columns), np.inf,
+               np.inf, np.inf, limits, nothing, np.zeros((0, 0)), theta.copy(), -1.0,
+               np.zeros(2, dtype=np.int64))  # fmt: skip
 
     once()
     return min(timed(once) for _ in range(repeats))

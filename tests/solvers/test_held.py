@@ -64,7 +64,7 @@ def path_of(X, y, offset, *, sizes, batch, orders, l2=0.0, radius=np.inf, sigma=
         for start in range(0, len(y), batch):
             rows = order[start : start + batch]
             own = gradients(theta, X[rows], y[rows], offset[rows], scale[rows])
-            slope = np.average(own, axis=0, weights=weights[rows]) + l2 * theta * [1, 1, 0]
+            slope = (weights[rows, None] * own).mean(axis=0) / weights.mean() + l2 * theta * [1, 1, 0]
             theta = theta - next(sizes) * smoothed(slope, sigma)
             theta = theta * min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
             path.append(theta)
