@@ -5,7 +5,7 @@ A surrogate is close to the loss where scores were when it was designed. Farther
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.correction import Correction
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
@@ -28,6 +28,7 @@ class MeanError:
         self._known, self._surrogates = known, correction.surrogates.surrogates
         target = known.sample_of().target
         self._multipliers = [estimated_multiplier(correction, part.multiplier, target) for part in known.parts.replaced]
+        self._found: dict[bytes, FloatArray] = {}
 
     def at(self, theta: FloatArray) -> FloatArray:
         """Return an estimate of E[x e(u)], shape (q,), with e(u) the error of the slope at the true score u of theta.
@@ -43,13 +44,27 @@ class MeanError:
         E[(x + w) m(v)] - N theta E[m'(v)]: a released row has the noise w in it, which goes with v by its covariance
         N theta (Stein 1981), and not with u. The mean is over the records that scores are estimated from.
         """
+        key = theta.tobytes()
+        if key not in self._found:
+            self._found[key] = self._at(theta)
+        return self._found[key]
+
+    def _at(self, theta: FloatArray) -> FloatArray:
         known = self._known
         sample, values = known.sample_of(), known.scores(theta).values
         grid, released, given = given_released(known, theta)
+        below = np.clip(np.searchsorted(grid, released) - 1, 0, len(grid) - 2)
+        widths = np.diff(grid)
+        shares = np.divide(released - grid[below], widths[below], where=widths[below] > 0, out=np.zeros(len(released)))
         errors, slopes = np.zeros((2, len(released)))
         for part, surrogate, multiplier in zip(known.parts.replaced, self._surrogates, self._multipliers, strict=True):
             mean = given @ (surrogate.slope(values) - part.numbers.slope(values))
-            errors += multiplier * np.interp(released, grid, mean)
-            if len(np.unique(grid)) == len(grid):
-                slopes += multiplier * np.interp(released, grid, np.gradient(mean, grid))
+            errors += multiplier * _between(mean, below, shares)
+            if (widths > 0).all():
+                slopes += multiplier * _between(np.gradient(mean, grid), below, shares)
         return np.asarray((sample.chances * errors) @ sample.rows - (sample.chances @ slopes) * (known.noise @ theta))
+
+
+def _between(values: FloatArray, below: IntegerArray, shares: FloatArray) -> FloatArray:
+    """Return numbers between those of a grid, by the places below and how far they are on the way to the next."""
+    return np.asarray(values[below] + shares * np.diff(values)[below])
