@@ -164,7 +164,7 @@ class AdditiveNoise:
 
         def at(z: float) -> float:
             with np.errstate(all="ignore"):
-                return _real_part(complex(moment(np.complex128(0, -z))))
+                return _real_part(complex(moment(np.complex128(complex(0.0, -z)))))
 
         def surely_at(z: float) -> float:
             # An expression may be a difference of nearly equal numbers.
