@@ -19,8 +19,6 @@ from symdebias.bounds.search import largest_found
 from symdebias.bounds.tight import tight_derivative
 from symdebias.noise import exactly
 
-_Mask = BooleanArray
-
 # A bound is above a value that is taken by this share of it at most, where cutting cells gets there.
 _CLOSE = 1e-3
 # Cells to begin with, pieces of a cell that is cut, rounds of cutting, and cells at a time.
@@ -31,7 +29,7 @@ _NARROW, _CONTINUOUS = 1e-10, 1e-6
 _BRANCHES = (sp.Piecewise, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Abs, sp.DiracDelta)
 
 
-def enclosure(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[Range, _Mask]:
+def enclosure(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[Range, BooleanArray]:
     """Return the range of an expression of one variable on finite cells, over all branches that a cell may meet.
 
     Beside what `intervals.natural_range` takes it may have branches, maxima, signs and steps. The range is never
@@ -56,7 +54,7 @@ def enclosure(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[R
     return Range(*(np.broadcast_to(end, cells.low.shape) for end in (whole.low, whole.high))), met
 
 
-def _branches(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[dict[sp.Basic, Range], _Mask]:
+def _branches(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[dict[sp.Basic, Range], BooleanArray]:
     """Return the ranges of all nodes with branches, and the cells on which it is not known which branch holds."""
     known: dict[sp.Basic, Range] = {variable: cells}
     met = np.zeros(cells.low.shape, dtype=bool)
@@ -67,7 +65,7 @@ def _branches(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[d
     return known, met
 
 
-def _of_branches(node: sp.Expr, known: dict[sp.Basic, Range]) -> tuple[Range, _Mask]:
+def _of_branches(node: sp.Expr, known: dict[sp.Basic, Range]) -> tuple[Range, BooleanArray]:
     """Return the range of a node with branches, and where it is not known which of them holds."""
     if isinstance(node, sp.Piecewise):
         return _of_piecewise(node, known)
@@ -89,7 +87,7 @@ def _of_branches(node: sp.Expr, known: dict[sp.Basic, Range]) -> tuple[Range, _M
     return Range(np.where(inside.low > 0, 1.0, least), np.where(inside.high < 0, least, 1.0)), across
 
 
-def _of_piecewise(node: sp.Piecewise, known: dict[sp.Basic, Range]) -> tuple[Range, _Mask]:
+def _of_piecewise(node: sp.Piecewise, known: dict[sp.Basic, Range]) -> tuple[Range, BooleanArray]:
     shape = np.broadcast_shapes(*(known_range.low.shape for known_range in known.values()))
     low, high = np.full(shape, math.inf), np.full(shape, -math.inf)
     left, count = np.ones(shape, dtype=bool), np.zeros(shape, dtype=int)
@@ -275,5 +273,5 @@ def _split(cells: Range, pieces: int) -> Range:
     return Range(edges[:, :-1].ravel(), edges[:, 1:].ravel())
 
 
-def _taken(cells: Range, mask: _Mask) -> Range:
+def _taken(cells: Range, mask: BooleanArray) -> Range:
     return Range(cells.low[mask], cells.high[mask])

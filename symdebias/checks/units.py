@@ -16,7 +16,7 @@ _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
 _LONG = 3.0
 
 
-def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
+def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weights: FloatArray | Rows) -> None:
     """Refuse records whose noised columns are in other units than those of their release.
 
     Some thousand records are looked at, spread over all, as they may be sorted: none of a source that is read from its
@@ -35,6 +35,8 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
         The loss that they are fitted to. One without correction undoes no noise, and takes records of any kind.
     matrix : array of shape (n, p), float64, or Rows
         Released records, checked.
+    weights : array of shape (n,) or (0,), float64, or Rows
+        Their weights: records without weight are not looked at, where these are an array.
 
     Raises
     ------
@@ -44,7 +46,11 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> N
     private = columns_with_a_guarantee(corrected, matrix)
     if not private or not has_any_row(matrix):
         return
-    looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
+    if isinstance(weights, np.ndarray) and len(weights) and not weights.all():
+        present = np.flatnonzero(weights)
+        looked_at = matrix[present[:: -(-len(present) // _LOOKED_AT)]]
+    else:
+        looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
     limit = math.log(_FALSE_ALARMS)
     for place, mechanism, noise in private:
         width = place.stop - place.start

@@ -486,7 +486,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             return step
         for j in range({self.program.number_of_sums}):
             sums[j] = 0.0
-        total = {"(stop - start)*weight" if weighted else "float(stop - start)"}
+        total = (stop - start)*weight
         position = start
         while position < stop:
             part = min(stop - position, {BLOCK})

@@ -167,7 +167,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         start = begin + step*batch_size
         stop = min(start + batch_size, records)
         going = 0
-        total = {"(stop - start)*weight" if weighted else "float(stop - start)"}
+        total = (stop - start)*weight
         position = start
         while position < stop:
             length = min(stop - position, {block})

@@ -8,7 +8,7 @@ bound that the prices certify meets the value.
 import numpy as np
 import scipy.sparse
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.exceptions import MissingDependencyError
 from symdebias.labels.columns import (
     Columns,
@@ -21,7 +21,7 @@ from symdebias.labels.columns import (
     price_outputs,
     solved,
 )
-from symdebias.labels.conic import IntArray, mesh_free_optimum
+from symdebias.labels.conic import mesh_free_optimum
 
 _MOST_ROUNDS = 300
 _START = 26
@@ -103,7 +103,7 @@ def _local_minima(costs: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.bool
 
 
 def adaptive_optimum(
-    task: Task, outputs: FloatArray, *, gap: float, start: IntArray | None = None
+    task: Task, outputs: FloatArray, *, gap: float, start: IntegerArray | None = None
 ) -> tuple[Columns, FloatArray, Duals]:
     """Return the optimum over given outputs, for any convex loss; parameters and results as of `mesh_optimum`.
 
@@ -138,9 +138,9 @@ def adaptive_optimum(
     )
 
 
-def _spread(size: int, count: int) -> IntArray:
+def _spread(size: int, count: int) -> IntegerArray:
     """Return about so many places, from the first of a mesh to the last."""
-    places: IntArray = np.unique(np.linspace(0, size - 1, min(count, size)).round().astype(np.int64))
+    places: IntegerArray = np.unique(np.linspace(0, size - 1, min(count, size)).round().astype(np.int64))
     return places
 
 

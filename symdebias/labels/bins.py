@@ -14,7 +14,6 @@ from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
 from symdebias.mechanisms.realised import UNITS
 from symdebias.noise import checked_prior
 
-IntArray = IntegerArray
 # What merging and reassigning bins needs at most is a few rounds; each one lowers the loss.
 _MOST_ROUNDS = 100
 
@@ -144,7 +143,7 @@ class _Bins:
         mass, moment = np.concatenate([[0.0], np.cumsum(p)]), np.concatenate([[0.0], np.cumsum(p * y)])
         start, end = np.arange(k)[:, None], np.arange(k)[None, :] + 1
 
-        def within(sums: FloatArray, top: IntArray) -> FloatArray:
+        def within(sums: FloatArray, top: IntegerArray) -> FloatArray:
             inside: FloatArray = sums[np.clip(top, start, end)] - sums[start]
             return inside
 
@@ -160,7 +159,7 @@ class _Bins:
         costs: FloatArray = np.where(start < end, self.h * everywhere + np.maximum(inside, 0.0), math.inf)
         return costs
 
-    def best_starts(self) -> IntArray:
+    def best_starts(self) -> IntegerArray:
         """Return where the bins of the best division start, of all numbers of bins."""
         k, h = len(self.labels), self.h
         reached = self.costs[0].copy()
@@ -184,7 +183,7 @@ class _Bins:
             end = starts[-1] - 1
         return np.array([0, *reversed(starts)])
 
-    def settled(self, starts: IntArray) -> tuple[FloatArray, IntArray]:
+    def settled(self, starts: IntegerArray) -> tuple[FloatArray, IntegerArray]:
         """Return ascending outputs and the output of each label, from the starts of bins.
 
         In a best division each label has the nearest output and outputs differ; where labels without weight or
@@ -200,7 +199,7 @@ class _Bins:
             places = np.unique(nearest, return_inverse=True)[1]
         return outputs, places
 
-    def best_pair(self) -> tuple[FloatArray, IntArray]:
+    def best_pair(self) -> tuple[FloatArray, IntegerArray]:
         """Return the best two outputs that are labels, and the output of each label."""
         k = len(self.labels)
         losses = self.prior[None, :] * self.loss(self.labels[:, None], self.labels[None, :])

@@ -15,8 +15,6 @@ from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.labels.columns import Columns, Duals, Task, lower_bound, price_line
 
-IntArray = IntegerArray
-
 # Up to so many labels all intervals are tried at once.
 _ALL = 64
 _COARSENING = 4
@@ -33,8 +31,8 @@ class Conic:
     """The optimum of the cone programme."""
 
     # Of shape (c,): the ends of the intervals, as places of labels.
-    first: IntArray
-    last: IntArray
+    first: IntegerArray
+    last: IntegerArray
     # Of shape (c,): their masses and outputs; most masses are next to nothing, and their outputs mean nothing.
     masses: FloatArray
     outputs: FloatArray
@@ -80,7 +78,7 @@ def mesh_free_optimum(task: Task, *, gap: float) -> Conic:
     return optimum
 
 
-def _neighbours(first: IntArray, last: IntArray, count: int, reach: int) -> IntArray:
+def _neighbours(first: IntegerArray, last: IntegerArray, count: int, reach: int) -> IntegerArray:
     """Return intervals whose ends are near those of given ones, as first times count plus last."""
     steps = np.arange(-reach, reach + 1)
     a = (first[:, None, None] + steps[:, None]).repeat(len(steps), axis=2).ravel()
@@ -88,11 +86,11 @@ def _neighbours(first: IntArray, last: IntArray, count: int, reach: int) -> IntA
     inside = (a >= 0) & (b < count) & (a <= b)
     single = np.arange(count)
     edges = np.concatenate([single, single * count + count - 1, single * count + single])
-    near: IntArray = np.unique(np.concatenate([a[inside] * count + b[inside], edges]))
+    near: IntegerArray = np.unique(np.concatenate([a[inside] * count + b[inside], edges]))
     return near
 
 
-def _overlooked(task: Task, optimum: Conic, count: int) -> IntArray:
+def _overlooked(task: Task, optimum: Conic, count: int) -> IntegerArray:
     """Return the intervals, and those next to them, of columns that would pay for themselves."""
     _, costs, chosen = price_line(task, optimum.duals)
     paying = (costs < 0) & chosen.any(axis=1)
@@ -101,7 +99,7 @@ def _overlooked(task: Task, optimum: Conic, count: int) -> IntArray:
     return _neighbours(first, last, count, _BAND)
 
 
-def _solve(task: Task, first: IntArray, last: IntArray, gap: float) -> Conic:
+def _solve(task: Task, first: IntegerArray, last: IntegerArray, gap: float) -> Conic:
     """Solve the programme over some intervals."""
     clarabel = _optional.require("clarabel", extra="conic")
     count, size = len(task.labels), len(first)

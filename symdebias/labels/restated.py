@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.labels.columns import Infeasible, Task
-from symdebias.labels.conic import IntArray
 from symdebias.mechanisms.label_loss import LABEL_LOSSES, LabelLoss
 
 # Of the values of a loss, and of the tangent that is taken off them.
@@ -39,7 +38,7 @@ class Restated:
     least: float  # The same, rounding taken off.
     sizes: FloatArray | None = None  # Of what was added up to the loss, of shape (m, k) for m outputs.
 
-    def rounding(self, places: IntArray, entries: FloatArray) -> float:
+    def rounding(self, places: IntegerArray, entries: FloatArray) -> float:
         """Return what rounding of the loss may add to its mean.
 
         For entries of a randomizer, of shape (k, c), at places among the outputs, of shape (c,).

@@ -273,7 +273,11 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
     middles, halves = np.array([own.get(name, (0.0, 1.0)) for name in release.columns]).T
     X = middles + halves * np.column_stack([by_name[name] for name in release.columns])
     _shorten(without_units(release), X)
-    scores = _GUESS * ((X - middles) / halves).sum(axis=1)
+    # A column of categories that is released as it is has codes; its indicators count all the same.
+    expanded[:, [name in release.columns for name in expanded_names]] = ((X - middles) / halves)[
+        :, [release.columns.index(name) for name in expanded_names if name in release.columns]
+    ]
+    scores = _GUESS * expanded.sum(axis=1)
     if schema.labels is not None:
         y = np.where(rng.random(_SIZE) < expit(scores), 1.0, -1.0)
     elif loss.name in _losses.CATALOGUE and _losses.CATALOGUE[loss.name].target == "count":
@@ -288,8 +292,10 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
 
 def _shorten(release: Release, X: FloatArray) -> None:
     """Bring guessed records into the bounds on their length, where numbers are noised in one vector."""
-    (_, first), *_ = release.groups
-    parts = release.placed(X.shape[1]) if release.coupling is None else ((slice(None), first),)
+    if release.coupling is None:
+        parts = release.placed(X.shape[1])
+    else:
+        parts = tuple((slice(None), mechanism) for _, mechanism in release.groups)
     for place, mechanism in parts:
         if not isinstance(mechanism, ChannelMechanism):
             X[:, place] = mechanism.clip(X[:, place]).values.reshape(len(X), -1)

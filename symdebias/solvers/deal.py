@@ -112,7 +112,7 @@ def checked_run(
         )
     refuse_scaled(corrected, run.matrix)
     if noise_scale is None:
-        refuse_other_units(corrected, run.matrix)
+        refuse_other_units(corrected, run.matrix, run.weights)
     refuse_other_labels(corrected, run.target, run.weights)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)

@@ -194,7 +194,7 @@ def m_estimate(
     with np.errstate(invalid="ignore"):
         refuse_scaled(corrected, checked.matrix)
         if noise_scale is None:
-            refuse_other_units(corrected, checked.matrix)
+            refuse_other_units(corrected, checked.matrix, checked.weights)
     refuse_other_labels(corrected, checked.target, checked.weights)
     check_same_index(X, y, clusters=clusters)
     if is_held:

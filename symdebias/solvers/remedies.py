@@ -170,7 +170,7 @@ def _noise_too_large(records: Records) -> str:
     for place in (part.parameter for part in design.linear):
         own, mean = float(noise[place, place]), float(moments[place, last]) if has_intercept else 0.0
         varies = max(float(moments[place, place]) - mean**2, 0.0)
-        if place != last and varies < least * own:
+        if not (has_intercept and place == last) and varies < least * own:
             told.append(
                 f"{design.parameters[place]} varies by {math.sqrt(varies):.3g}, and its declared noise alone by "
                 f"{math.sqrt(own):.3g}"

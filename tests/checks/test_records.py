@@ -265,3 +265,17 @@ def test_records_in_their_own_units_are_taken_whatever_is_true_and_sorted_too():
         refuse_other_units(corrected, np.sort(noised.X, axis=0))
         # One noised record of many households, in a row for each of their people.
         refuse_other_units(corrected, np.repeat(noised.X, 100, axis=0))
+
+
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+def test_records_without_weight_may_be_in_other_units(solver):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2_000, 1))
+    noised = sd.Release(sd.LaplaceMechanism(2.0, bounds=(-1, 1))).privatize(X, X[:, 0], random_state=0)
+    other, weights = noised.X.copy(), np.ones(2_000)
+    other[::2], weights[::2] = rng.normal(1000, 10, (1_000, 1)), 0.0
+    corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    options = {} if solver is sd.m_estimate else {"random_state": 0, "epochs": 5}
+    assert np.isfinite(solver(corrected, other, noised.y, sample_weight=weights, **options).theta).all()
+    with pytest.raises(ValueError, match="column 0 of X lies outside"):
+        solver(corrected, other, noised.y, **options)

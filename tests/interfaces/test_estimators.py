@@ -368,6 +368,20 @@ def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
     np.testing.assert_array_equal(again.fit_.theta, half.partial_fit(noised.X, noised.y).fit_.theta)
 
 
+@pytest.mark.filterwarnings("ignore:training has not arrived")
+def test_a_block_without_weights_has_weights_of_1():
+    """Also where the first block had others, whose mean gradients are divided by."""
+    noised = SIGNED.privatize(X[:4000], SIGNS[:4000], random_state=1)
+    options = {**GIVEN, "step_size": 0.01}
+    model = sd.DebiasedClassifier("squared_margin", release=SIGNED, solver="sgd", l2=0.1, solver_options=options)
+    found = []
+    for weights in (None, np.ones(2000)):
+        stream = clone(model).partial_fit(noised.X[:2000], noised.y[:2000], sample_weight=np.full(2000, 50.0))
+        stream.partial_fit(noised.X[2000:], noised.y[2000:], sample_weight=weights)
+        found.append(stream.fit_.theta)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
 def test_learned_steps_and_a_surrogate_come_from_the_first_block():
     noised = SIGNED.privatize(X, SIGNS, random_state=1)
     options = {"average": True, "batch_size": 32}

@@ -48,3 +48,27 @@ def test_what_is_feasible_is_hardly_ever_refused():
 def test_a_schema_without_a_loss_is_asked_for_one():
     with pytest.raises(ValueError, match=r"the schema names no loss, .*Pass loss= \(--loss on the command line\)"):
         feasibility({**LABELS, "loss": None}, n=10_000)
+
+
+def test_a_guess_counts_indicators_where_a_column_is_released_as_categories():
+    """With several outcomes a column of categories is released by itself, as codes; parameters are 1 all the same."""
+    schema = {
+        "epsilon": 30.0, "columns": {
+            "region": {"categories": ["a", "b", "c", "d"]}, "visits": {"bounds": [0, 9], "outcome": True},
+        },
+        "target": {"name": "pay", "bounds": [-5, 5]},
+    }  # fmt: skip
+    found = feasibility(schema, n=100_000, loss="least_squares")
+    codes = found.population.X[:, list(found.release.columns).index("region")]
+    means = [found.population.y[codes == code].mean() for code in range(4)]
+    # Of a score of 1 the guess moves the target by 1.5, but for its bounds.
+    assert np.ptp(means[1:]) < 0.1
+    assert means[1] - means[0] == pytest.approx(1.4, abs=0.2)
+
+
+def test_a_schema_whose_columns_are_public_is_planned():
+    schema = {
+        "epsilon": 2.0, "columns": {"age": {"bounds": [18, 90], "public": True}},
+        "target": {"name": "income", "categories": ["low", "high"]},
+    }  # fmt: skip
+    assert feasibility(schema, n=100_000, loss="logistic").is_feasible

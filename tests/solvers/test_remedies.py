@@ -216,6 +216,14 @@ def test_noise_that_is_declared_too_large_is_named(scale):
     assert "hours" not in text
 
 
+def test_the_last_column_is_named_too_where_there_is_no_intercept():
+    X, y = labelled(3_000, 0)
+    noised = X[:, :1] + 0.3 * np.random.default_rng(1).normal(size=(len(X), 1))
+    release = sd.Release({"age": sd.GaussianMechanism.from_scale(5.0)})
+    with pytest.raises(sd.DivergenceError, match=r"age varies by .*: the noise is declared too large"):
+        sd.m_estimate(sd.debias(sd.losses.squared_margin(), release), noised, y)
+
+
 def test_released_labels_that_are_all_the_same_are_named():
     X, _ = labelled(3_000, 0)
     release = sd.Release(sd.GaussianMechanism.from_scale(0.1), sd.RandomizedResponse(2.0), fit_intercept=True)

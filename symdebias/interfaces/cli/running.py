@@ -101,6 +101,9 @@ def plan(options: argparse.Namespace) -> None:
     )
     best = answer.best.expected
     assert best is not None
+    if not options.json:
+        print(answer)
+        print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}", flush=True)
     tried: Rehearsal | None = None
     if options.rehearse is not None:
         tell(f"trying the best of them out {options.rehearse} times")
@@ -108,13 +111,7 @@ def plan(options: argparse.Namespace) -> None:
             make(), best.release, population, n=best.records, fits=options.rehearse, method=best.method,
             l2=options.l2, progress=watched(options),
         )  # fmt: skip
-    if options.json:
-        show(_with_rehearsal(_as_json(answer), tried))
-    else:
-        print(answer)
-        print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}")
-        if tried is not None:
-            print(f"\n{tried}")
+    _show_rehearsed(options, _as_json(answer), tried)
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
         for factor in (0.5, 1.0, 2.0, 4.0):
@@ -159,21 +156,21 @@ def _plan_schema(options: argparse.Namespace) -> None:
         {**entries_of(options.schema), **budget}, n=options.records, standard_error=options.standard_error,
         loss=options.loss, l2=options.l2,
     )  # fmt: skip
+    if not options.json:
+        print(found, flush=True)
     tried: Rehearsal | None = None
     if options.rehearse is not None:
         tell(f"trying it out {options.rehearse} times")
         tried = found.rehearse(fits=options.rehearse, progress=watched(options))
+    _show_rehearsed(options, found.as_json(), tried)
+
+
+def _show_rehearsed(options: argparse.Namespace, answer: dict[str, Any], tried: Rehearsal | None) -> None:
+    """Print what was tried out, below an answer that is printed already; of JSON all at once."""
     if options.json:
-        show(_with_rehearsal(found.as_json(), tried))
-    else:
-        print(found)
-        if tried is not None:
-            print(f"\n{tried}")
-
-
-def _with_rehearsal(answer: dict[str, Any], tried: Rehearsal | None) -> dict[str, Any]:
-    """Return an answer as JSON has it, with what was tried out."""
-    return answer if tried is None else {**answer, "rehearsal": tried.as_json()}
+        show(answer if tried is None else {**answer, "rehearsal": tried.as_json()})
+    elif tried is not None:
+        print(f"\n{tried}")
 
 
 def ledger(options: argparse.Namespace) -> None:
