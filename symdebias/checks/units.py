@@ -1,6 +1,7 @@
 """Are released columns in the units of their release? The noise of its scale is in them, and no more than that."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
 _LONG = 3.0
 
 
-def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weights: FloatArray | Rows) -> None:
+def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weights: Any = ()) -> None:
     """Refuse records whose noised columns are in other units than those of their release.
 
     Some thousand records are looked at, spread over all, as they may be sorted: none of a source that is read from its
