@@ -94,12 +94,16 @@ class Rehearsal:
             return np.asarray(((low <= self.theta) & (self.theta <= high)).sum(axis=0) / np.float64(len(low)))
 
     @property
+    def _fitted(self) -> list[int]:
+        """The numbers of the fits that were not refused."""
+        return [row for row in range(len(self.thetas)) if row not in self.refusals]
+
+    @property
     def _has_intervals(self) -> BooleanArray:
         return np.asarray(~np.isnan(self.intervals).any(axis=(1, 2)))
 
     def as_json(self) -> dict[str, Any]:
         """Return what was found as JSON has it."""
-        fitted = [row for row in range(len(self.thetas)) if row not in self.refusals]
         return {
             "records": self.records,
             "fits": len(self.thetas),
@@ -110,7 +114,11 @@ class Rehearsal:
             "parameters": [
                 {"name": name, "true": true, "estimates": own, "covered": share}
                 for name, true, own, share in zip(
-                    self.names, self.theta.tolist(), self.thetas[fitted].T.tolist(), self.coverage.tolist(), strict=True
+                    self.names,
+                    self.theta.tolist(),
+                    self.thetas[self._fitted].T.tolist(),
+                    self.coverage.tolist(),
+                    strict=True,
                 )
             ],
             "refusals": [str(error) for error in self.refusals.values()],
@@ -118,7 +126,7 @@ class Rehearsal:
         }
 
     def __str__(self) -> str:
-        count, fitted = len(self.thetas), [row for row in range(len(self.thetas)) if row not in self.refusals]
+        count, fitted, coverage = len(self.thetas), self._fitted, self.coverage
         with_intervals = int(self._has_intervals.sum())
         lines = [
             f"{count} releases of {self.records:,} records, each fitted: {self.refused} refused, "
@@ -132,8 +140,7 @@ class Rehearsal:
             for place, name in enumerate(self.names):
                 own = errors[:, place][~np.isnan(errors[:, place])]
                 error = f"{np.median(own):>9.3g}" if len(own) else f"{'none':>9}"
-                share = self.coverage[place]
-                covered = f"{share * with_intervals:.0f} of {with_intervals}" if with_intervals else "none"
+                covered = f"{coverage[place] * with_intervals:.0f} of {with_intervals}" if with_intervals else "none"
                 lines.append(
                     f"  {name:<{width}}  {self.theta[place]:>9.3g}  {found[:, place].mean():>9.3g}  "
                     f"{spread[place]:>9.3g}  {error}  {covered}"

@@ -273,7 +273,7 @@ class Ledger:
             # Nothing is written where nothing is new: a ledger can be read by whoever may read the file.
             lines = self._read()
             known = self._state(lines)
-            self._require_named(lines, known, total, named)
+            self._require_named(lines, total, named)
             if self._declared(known, total, limits, composition) == known:
                 return
         elif total is None:
@@ -282,7 +282,7 @@ class Ledger:
             )
         with ledger_lines.written(self._path, create=total is not None) as (lines, add):
             known = self._state(lines)
-            self._require_named(lines, known, total, named)
+            self._require_named(lines, total, named)
             declared = self._declared(known, total, limits, composition)
             if declared != known:
                 declared.require()
@@ -501,14 +501,14 @@ class Ledger:
             )
         self._seen = lines.digest
 
-    def _require_named(self, lines: Lines, known: _State, total: Guarantee | None, named: tuple[str, ...]) -> None:
+    def _require_named(self, lines: Lines, total: Guarantee | None, named: tuple[str, ...]) -> None:
         """Raise PrivacyError where a population would begin beside others that were not named."""
-        if known.total is not None or total is None:
+        if total is None:
             return
-        if unnamed := [name for name in _populations(lines, like=total) if name not in named]:
+        if missing := _unnamed(lines, self._population, total, named):
             raise PrivacyError(
                 f"the ledger {self._path} has no total for the population {self._population!r}, but for "
-                f"{shown(unnamed, 200)}. A known name that is mistyped would begin a second budget for the same "
+                f"{shown(missing, 200)}. A known name that is mistyped would begin a second budget for the same "
                 "people: correct it, or name those there are in others= where they are other people."
             )
 
@@ -580,6 +580,27 @@ def populations(path: str | os.PathLike[str], *, like: Guarantee | None = None) 
     ('survey',)
     """
     return _populations(ledger_lines.read(Path(path)), like=like)
+
+
+def unnamed(path: str | os.PathLike[str], population: str, total: Guarantee, others: Sequence[str]) -> list[str]:
+    """Return the populations beside which one would begin in a file, but for those that were named as others.
+
+    They are those whose totals are of the model and adjacency of its total; none where it has a total already.
+
+    Raises
+    ------
+    PrivacyError
+        The file was changed or damaged, or is no ledger.
+    OSError
+        It cannot be read.
+    """
+    return _unnamed(ledger_lines.read(Path(path)), population, total, others)
+
+
+def _unnamed(lines: Lines, population: str, total: Guarantee, others: Sequence[str]) -> list[str]:
+    if population in _populations(lines, like=None):
+        return []
+    return [name for name in _populations(lines, like=total) if name not in others]
 
 
 def _populations(lines: Lines, *, like: Guarantee | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
 from symdebias.interfaces.cli import show, tell
 from symdebias.privacy import Guarantee, Ledger
-from symdebias.privacy.ledger import keeps, populations
+from symdebias.privacy.ledger import keeps, populations, unnamed
 from symdebias.release import Release, Schema
 
 
@@ -89,11 +89,11 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
 
 def _require_named(options: argparse.Namespace, total: Guarantee) -> None:
     """Refuse to begin a population beside others that were not named, as `Ledger` does."""
-    if not options.ledger.exists() or options.population in populations(options.ledger):
+    if not options.ledger.exists():
         return
-    if unnamed := [name for name in populations(options.ledger, like=total) if name not in options.others]:
+    if missing := unnamed(options.ledger, options.population, total, options.others):
         raise PrivacyError(
             f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
-            f"{', '.join(map(repr, unnamed))}. A known name that is mistyped would begin a second budget for the same "
+            f"{', '.join(map(repr, missing))}. A known name that is mistyped would begin a second budget for the same "
             "people: correct it, or name those there are by --others where they are other people."
         )
