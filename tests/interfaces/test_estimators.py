@@ -150,7 +150,8 @@ def test_labels_of_text_are_sorted_whatever_their_order_on_the_release():
     for model in fits:
         assert model.classes_.tolist() == ["no", "yes"]
         np.testing.assert_allclose(model.coef_, [[3.7, -2.5]], atol=1.2)
-        np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_[0], rtol=1e-12)
+        scores = X @ model.coef_[0] + model.intercept_[0]
+        np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(model.predict(X) == "yes", model.decision_function(X) > 0)
         np.testing.assert_allclose(model.predict_proba(X)[:, 1], special.expit(model.decision_function(X)), rtol=1e-12)
         # Scorers of scikit-learn take the last class for the one that large scores stand for.
