@@ -141,12 +141,15 @@ class Examination:
     known: ReleasedRecords | None = None
     by_derivatives: bool = False
     whole: Whole | None = None
-    _has_derivatives: bool = field(default=False, init=False, repr=False)
+    _has_derivatives: bool = field(init=False, repr=False)
     _last: tuple[FloatArray, Factors | None] | None = field(default=None, repr=False)
     _last_whole: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
     _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
     _rows: dict[Any, tuple[Any, FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
     _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._has_derivatives = self.by_derivatives
 
     @functools.cached_property
     def _root(self) -> FloatArray:
@@ -201,6 +204,15 @@ class Examination:
             gradients = self._weighted_gradients(theta, penalty, part)
             meat += gradients @ gradients.T
         return meat / len(tested)
+
+    def mean_squares(self, theta: FloatArray, penalty: FloatArray) -> tuple[float, float]:
+        """Return the squared length of the mean gradient of the tested records, and the mean of their squared lengths.
+
+        Lengths are relative to the metric, and gradients weighted and with their penalty.
+        """
+        relative = self._root.T @ self._weighted_gradients(theta, penalty, slice(None))
+        means = relative.mean(axis=1)
+        return float(means @ means), float(np.einsum("ij,ij->", relative, relative)) / relative.shape[1]
 
     def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
         """Return the covariance of the same gradients, by some of them."""

@@ -12,8 +12,9 @@ from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
 from symdebias.solvers.curvature import curvatures
+from symdebias.solvers.health import Examination
 from symdebias.solvers.held import frame_of
-from symdebias.solvers.metric import definite, inverse_root
+from symdebias.solvers.metric import definite
 
 __all__ = ["StepSize", "constant", "inverse_square_root", "inverse_time"]
 
@@ -199,12 +200,8 @@ def learned_steps(
     least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
     noisy = max(squares[0] / least, squares[1] / largest)
     # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
-    root = inverse_root(weighing)
-    gradients = (records.tested.gradients(theta, slice(None), by_derivatives=by_derivatives) + penalty * theta) @ root
-    if len(records.weights):
-        gradients *= records.tested.relative_weights
-    step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
-    spread = float(np.mean(np.sum(np.square(gradients, out=gradients), axis=1)))
+    squared_mean, spread = Examination(records, weighing, by_derivatives=by_derivatives).mean_squares(theta, penalty)
+    step = squared_mean / largest**2
     free, weighing = frame.reported(theta), frame.freed(weighing)
     size = max(float(free @ weighing @ free), step, _LEAST_SIZE * spread / largest**2)
     held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0
