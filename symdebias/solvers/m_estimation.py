@@ -24,7 +24,7 @@ from symdebias._progress import progress_bar
 from symdebias._rows import Rows
 from symdebias.checks.scaled import refuse_scaled
 from symdebias.checks.targets import refuse_other_labels
-from symdebias.checks.units import refuse_other_units
+from symdebias.checks.units import refuse_other_units, refuse_other_units_of_some
 from symdebias.codegen.parallel import CHUNK
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -293,6 +293,7 @@ def estimated(
         checked = replace(checked, journal=journal)
     part = (max(_THINNED, checked.present // _LARGEST_PART),) if checked.present >= _MANY else ()
     checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
+    refuse_other_units_of_some(corrected, checked)
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):

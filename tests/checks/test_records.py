@@ -1,5 +1,8 @@
 """Released records and their card: no false alarms on any mechanism, and planted misfits that are seen."""
 
+import functools
+
+import dask.array as dask
 import numpy as np
 import pandas as pd
 import pytest
@@ -226,7 +229,35 @@ def test_scalers_are_refused_however_many_records_there_are(n):
             refuse_scaled(corrected, scaled)
 
 
-@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+def by_blocks(solve):
+    """Return a fit to records that are read from their beginning to their end."""
+
+    def fit(corrected, X, y):
+        def blocks():
+            for start in range(0, len(X), 64):
+                yield X[start : start + 64], y[start : start + 64]
+
+        return solve(corrected, *sd.blocks.from_iterator(blocks))
+
+    return fit
+
+
+def in_partitions(solve):
+    return lambda corrected, X, y: solve(corrected, dask.from_array(X, (100, 1)), dask.from_array(y, 100))
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        sd.m_estimate,
+        sd.sgd,
+        by_blocks(sd.m_estimate),
+        by_blocks(functools.partial(sd.sgd, order="given")),
+        in_partitions(sd.distributed.m_estimate),
+        in_partitions(sd.distributed.sgd),
+    ],
+    ids=["array", "array, descent", "blocks", "blocks, descent", "partitions", "partitions, descent"],
+)
 @pytest.mark.parametrize("bounds", [(20, 60), (-5, 5)])
 def test_fits_refuse_records_in_other_units_than_those_of_their_release(solver, bounds):
     X = np.random.default_rng(0).uniform(*bounds, size=(500, 1))
