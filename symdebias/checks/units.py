@@ -10,7 +10,6 @@ from symdebias._rows import Rows, has_any_row
 from symdebias.checks.records import fourth_moment, log_p_of_spread, middle_and_reach
 from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
 from symdebias.corrected import CorrectedLoss
-from symdebias.records import Records
 
 # So many records are looked at; each kind of alarm is as rare as this for each column.
 _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
@@ -22,8 +21,8 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
     """Refuse records whose noised columns are in other units than those of their release.
 
     Some thousand records are looked at, spread over all, as they may be sorted: none of a source that is read from its
-    beginning to its end, of which `refuse_other_units_of_some` looks at those that a fit is tested on. Whatever the
-    true values are, within the declared range, a column
+    beginning to its end (see `symdebias.checks.mismatch.refuse_mismatch_of_some`). Whatever the true values are, within
+    the declared range, a column
 
     * varies at least as the noise alone does: sample variances are means over pairs of records, to which the test
       ``spread`` of `symdebias.checks.check_records` applies;
@@ -82,19 +81,6 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
                     f"{mechanism!r} did not noise it, or it was changed afterwards. Pass noised.X as privatize "
                     "returned it; what symdebias.ReleaseScaler returned goes with its scaled_release."
                 )
-
-
-def refuse_other_units_of_some(corrected: CorrectedLoss, records: Records) -> None:
-    """Refuse the same of records of which single rows are not at hand, once those that a fit is tested on are.
-
-    Raises
-    ------
-    ValueError
-        As for `refuse_other_units`.
-    """
-    if not (records.has_any_row or records.correction.per_record):
-        some = records.tested
-        refuse_other_units(corrected, some.matrix, some.weights)
 
 
 def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: float | None) -> list[int]:

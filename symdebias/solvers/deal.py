@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import IntegerArray
-from symdebias.checks.scaled import refuse_scaled
-from symdebias.checks.targets import refuse_other_labels
-from symdebias.checks.units import refuse_other_units
+from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 from symdebias.solvers.held import holding
@@ -110,10 +108,7 @@ def checked_run(
             'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
             'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
         )
-    refuse_scaled(corrected, run.matrix)
-    if noise_scale is None:
-        refuse_other_units(corrected, run.matrix, run.weights)
-    refuse_other_labels(corrected, run.target, run.weights)
+    refuse_mismatch(corrected, run)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)
     return corrected, run, factor, marked

@@ -22,9 +22,7 @@ from symdebias._arrays import FloatArray, check_same_index, cluster_codes, requi
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
-from symdebias.checks.scaled import refuse_scaled
-from symdebias.checks.targets import refuse_other_labels
-from symdebias.checks.units import refuse_other_units, refuse_other_units_of_some
+from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
 from symdebias.codegen.parallel import CHUNK
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -191,11 +189,7 @@ def m_estimate(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,
         check_finite=is_held or not _are_told(corrected, X),
     )  # fmt: skip
-    with np.errstate(invalid="ignore"):
-        refuse_scaled(corrected, checked.matrix)
-        if noise_scale is None:
-            refuse_other_units(corrected, checked.matrix, checked.weights)
-    refuse_other_labels(corrected, checked.target, checked.weights)
+    refuse_mismatch(corrected, checked)
     check_same_index(X, y, clusters=clusters)
     if is_held:
         corrected, checked = holding(corrected, checked, as_offset(offset, len(checked)))
@@ -293,7 +287,7 @@ def estimated(
         checked = replace(checked, journal=journal)
     part = (max(_THINNED, checked.present // _LARGEST_PART),) if checked.present >= _MANY else ()
     checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
-    refuse_other_units_of_some(corrected, checked)
+    refuse_mismatch_of_some(corrected, checked)
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
-from symdebias.checks.units import refuse_other_units_of_some
+from symdebias.checks.mismatch import refuse_mismatch_of_some
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.inference import Inference
@@ -295,7 +295,7 @@ def _trained(
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(own) // scores)
     run.read_ahead(*(() if corrected.is_resolved else strides(run)))
-    refuse_other_units_of_some(corrected, run)
+    refuse_mismatch_of_some(corrected, run)
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.
         metric = frame.metric(released_moments(run.tested))

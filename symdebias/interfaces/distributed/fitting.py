@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
-from symdebias.checks.scaled import refuse_scaled
-from symdebias.checks.targets import refuse_other_labels
+from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords, holding
@@ -122,8 +121,7 @@ def m_estimate(
     checked = PartedRecords.checked(
         corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
     )
-    refuse_scaled(corrected, checked.matrix)
-    refuse_other_labels(corrected, checked.target)
+    refuse_mismatch(corrected, checked)
     corrected, checked = holding(corrected, checked)
     return estimated(
         corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
@@ -224,8 +222,7 @@ def sgd(
         radius = POSITIVE.check("radius", radius)
     began = time.perf_counter()
     run: Any = PartedRecords.checked(corrected, X, y, sample_weight, offset=offset)
-    refuse_scaled(corrected, run.matrix)
-    refuse_other_labels(corrected, run.target)
+    refuse_mismatch(corrected, run)
     corrected, run = holding(corrected, run)
     frame = frame_of(run)
     penalty = frame.penalty(run, l2 * (run.gain or 1.0))

@@ -1,0 +1,55 @@
+"""Are records those of the release that a loss is corrected for? What shows that they are not is refused."""
+
+import numpy as np
+
+from symdebias.checks.scaled import refuse_scaled
+from symdebias.checks.targets import refuse_other_labels
+from symdebias.checks.units import refuse_other_units
+from symdebias.corrected import CorrectedLoss
+from symdebias.records import Records
+
+
+def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
+    """Refuse records that were scaled by themselves, are in other units, or have targets that the loss is not of.
+
+    Units are looked at where single rows are at hand, and records have no noise scales of their own.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss that they are fitted to.
+    records : Records
+        Released records, checked.
+
+    Raises
+    ------
+    ValueError
+        As for `symdebias.checks.scaled.refuse_scaled`, `symdebias.checks.units.refuse_other_units` and
+        `symdebias.checks.targets.refuse_other_labels`.
+    """
+    # What is not finite is refused by name later on.
+    with np.errstate(invalid="ignore"):
+        refuse_scaled(corrected, records.matrix)
+        if records.has_any_row and not records.correction.per_record:
+            refuse_other_units(corrected, records.matrix, records.weights)
+    refuse_other_labels(corrected, records.target, records.weights)
+
+
+def refuse_mismatch_of_some(corrected: CorrectedLoss, records: Records) -> None:
+    """Refuse records in other units where single rows are not at hand, by those that a fit is tested on.
+
+    It is for when these have been read ahead (`Records.read_ahead`): a pass of its own would be one too many.
+
+    Parameters
+    ----------
+    corrected, records
+        As for `refuse_mismatch`.
+
+    Raises
+    ------
+    ValueError
+        As for `symdebias.checks.units.refuse_other_units`.
+    """
+    if not (records.has_any_row or records.correction.per_record):
+        some = records.tested
+        refuse_other_units(corrected, some.matrix, some.weights)
