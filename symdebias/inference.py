@@ -57,7 +57,7 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     Raises
     ------
     InferenceError
-        H is not positive definite, or so near to singular that its inverse says nothing.
+        H is not finite, not positive definite, or so near to singular that its inverse says nothing.
 
     References
     ----------
@@ -69,6 +69,11 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     array([[0.01]])
     """
     bread = np.asarray(hessian, dtype=np.float64)
+    if not np.all(np.isfinite(bread)):
+        raise InferenceError(
+            "the mean corrected Hessian is not finite at theta. Start elsewhere, bound theta with radius=, or release "
+            "with less noise."
+        )
     diagonal = np.diag(bread)
     # Signs of eigenvalues are looked at in units of the columns, in which rounding is that of each.
     scale = 1 / np.sqrt(np.where(diagonal != 0, np.abs(diagonal), 1.0))

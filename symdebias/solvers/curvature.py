@@ -25,30 +25,62 @@ _MANY_PARAMETERS = 200
 _FORWARD = 1e-3
 
 
-def curvatures(
-    records: Records,
-    theta: FloatArray,
-    penalty: FloatArray,
-    metric: FloatArray,
-    weighing: FloatArray,
-    *,
-    by_derivatives: bool = False,
-) -> tuple[FloatArray, FloatArray]:
-    """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
+@dataclass(frozen=True)
+class Curvatures:
+    """Curvatures of the mean corrected loss on a part of the records, relative to a matrix.
 
-    Curvatures, shape (Q,), the least first, are relative to `weighing`; a parameter that is held has none. The two mean
-    squares are those of the records' own in the directions of the least and of the largest. `metric`, the second
-    moments of released records, gives the steps of differences; `by_derivatives` is as for `Records.gradients`. All are
-    NaN where a gradient is not finite.
+    A parameter that is held has none. All are NaN where a gradient is not finite.
     """
-    frame = frame_of(records)
-    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
-    found = frame.freed(look.hessian() + np.diag(penalty))
-    if not np.all(np.isfinite(found)):
-        return np.full(len(found), math.nan), np.full(2, math.nan)
-    sizes, vectors = eigh(found, frame.freed(weighing))
-    ends = (frame.direction(vectors[:, place]) for place in (0, -1))
-    return sizes, np.array([float(np.mean(look.along(direction) ** 2)) for direction in ends])
+
+    theta: FloatArray  # Of shape (Q,): where they are looked at.
+    sizes: FloatArray  # Of shape (Q,): the least first.
+    directions: FloatArray  # Of shape (Q, Q): a column for each, of length 1 by the matrix.
+    _look: "_Look"
+
+    @classmethod
+    def of(
+        cls,
+        records: Records,
+        theta: FloatArray,
+        penalty: FloatArray,
+        metric: FloatArray,
+        weighing: FloatArray,
+        *,
+        by_derivatives: bool = False,
+    ) -> "Curvatures":
+        """Return the curvatures relative to `weighing` at theta.
+
+        `metric`, the second moments of released records, gives the steps of differences; `by_derivatives` is as for
+        `Records.gradients`.
+        """
+        frame = frame_of(records)
+        look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
+        found = frame.freed(look.hessian() + np.diag(penalty))
+        if not np.all(np.isfinite(found)):
+            return cls(theta, np.full(len(found), math.nan), np.full(found.shape, math.nan), look)
+        sizes, vectors = eigh(found, frame.freed(weighing))
+        return cls(theta, sizes, vectors, look)
+
+    @property
+    def largest(self) -> float:
+        """The largest size of one."""
+        return float(np.abs(self.sizes).max())
+
+    @property
+    def least(self) -> float:
+        """The least."""
+        return float(self.sizes[0])
+
+    def noisiness(self, least: float) -> float:
+        """Return the larger of E c^2/E c in two directions, c the curvatures of single records.
+
+        The directions are those of the largest, and of the least curvature, which counts as `least`.
+        """
+        frame = frame_of(self._look.records)
+        squares = (
+            float(np.mean(self._look.along(frame.direction(self.directions[:, place])) ** 2)) for place in (0, -1)
+        )
+        return max(square / size for square, size in zip(squares, (least, self.largest), strict=True))
 
 
 def least_curvature(

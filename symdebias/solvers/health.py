@@ -178,7 +178,7 @@ class Examination:
             self._last_whole = theta.copy(), found
         return self._last_whole[1]
 
-    def _weighted_gradients(self, theta: FloatArray, penalty: FloatArray, part: slice) -> FloatArray:
+    def weighted_gradients(self, theta: FloatArray, penalty: FloatArray, part: slice) -> FloatArray:
         """Return the weighted gradients of a part of the tested records, with their penalty, shape (Q, m).
 
         What belongs to a parameter stands side by side.
@@ -201,23 +201,14 @@ class Examination:
         parts = [slice(None)] if self._factors(theta) is None else _parts(self._lengths(tested)[0])
         meat = np.zeros((len(theta), len(theta)))
         for part in parts:
-            gradients = self._weighted_gradients(theta, penalty, part)
+            gradients = self.weighted_gradients(theta, penalty, part)
             meat += gradients @ gradients.T
         return meat / len(tested)
-
-    def mean_squares(self, theta: FloatArray, penalty: FloatArray) -> tuple[float, float]:
-        """Return the squared length of the mean gradient of the tested records, and the mean of their squared lengths.
-
-        Lengths are relative to the metric, and gradients weighted and with their penalty.
-        """
-        relative = self._root.T @ self._weighted_gradients(theta, penalty, slice(None))
-        means = relative.mean(axis=1)
-        return float(means @ means), float(np.einsum("ij,ij->", relative, relative)) / relative.shape[1]
 
     def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
         """Return the covariance of the same gradients, by some of them."""
         apart = max(1, len(self.records.tested) // max(LOOKED_AT, _FOR_EACH * len(theta)))
-        gradients = self._weighted_gradients(theta, penalty, slice(None, None, apart))
+        gradients = self.weighted_gradients(theta, penalty, slice(None, None, apart))
         gradients -= gradients.mean(axis=1, keepdims=True)
         return np.asarray(gradients @ gradients.T / gradients.shape[1])
 

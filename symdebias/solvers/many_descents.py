@@ -77,7 +77,14 @@ class Member:
         if isinstance(step_size, str) and step_size == "auto":
             in_units = bound < math.inf or smoothed
             step_size, scaling = learned_steps(
-                run, frame.lifted(begin), penalty, metric, min(batch_size, len(run)), in_units=in_units
+                run,
+                frame.lifted(begin),
+                penalty,
+                metric,
+                min(batch_size, len(run)),
+                epochs * per_epoch,
+                in_units=in_units,
+                radius=bound,
             )
         return cls(
             setting,

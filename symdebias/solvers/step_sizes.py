@@ -1,5 +1,6 @@
 """Step sizes of stochastic gradient descent, as values: eta_t for the steps t = 1, 2, ..."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
-from symdebias.solvers.curvature import curvatures
+from symdebias.solvers.curvature import Curvatures
 from symdebias.solvers.health import Examination
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite
+from symdebias.solvers.newton import is_allowed
 
 __all__ = ["StepSize", "constant", "inverse_square_root", "inverse_time"]
 
@@ -23,6 +25,13 @@ _LEAST_CURVATURE = 0.02
 # How far noise may carry iterates, relative to the distance of the minimum from zero, and the least such distance in
 # units of the spread of gradients over the curvature.
 _EXCURSION, _LEAST_SIZE = 0.05, 0.05
+# Curvatures grow on the way to the minimum where the largest is the first number of times as large there. Up to the
+# second one so many steps of Newton's method are taken at most, until the square of one is such a share of the longest.
+_GROWN, _FAR_GROWN = 1.5, 3.0
+_NEWTON_STEPS, _ARRIVED = 6, 0.01
+# First steps that are tried between the longest and the shortest, where more than this share of the squared distance to
+# the minimum would be left.
+_TRIED, _LITTLE = 40, 1e-7
 
 
 @dataclass(frozen=True)
@@ -168,8 +177,11 @@ def learned_steps(
     penalty: FloatArray,
     metric: FloatArray,
     batch_size: int,
+    steps: int,
     *,
     in_units: bool,
+    radius: float = math.inf,
+    is_near: bool = False,
     by_derivatives: bool = False,
 ) -> tuple[StepSize, FloatArray]:
     """Return step sizes from the curvature at the start, and the matrix that gradients are multiplied with.
@@ -180,9 +192,14 @@ def learned_steps(
     < 2 E c; and that with which the noise of gradients keeps iterates within a twentieth of the distance between the
     minimum and zero, as far as it can be told.
 
-    P is the sum of `metric`, the second moments of released records, and the penalty; with `in_units` it is the
-    identity, and the matrix is left out (shape (0, 0)). `by_derivatives` is as for `Records.gradients`. A parameter
-    that records hold is among those of `theta`, `penalty` and `metric`, and not of the matrix.
+    Unless the start `is_near` the minimum, curvatures are looked at where Newton's method on the same records leads as
+    well: L is the largest and mu the least of both places. Where so many steps would not take such iterates to the
+    minimum, the second number is then less, by as much as brings the last of them nearest to it.
+
+    P is the sum of `metric`, the second moments of released records, and the penalty; with `in_units`, as where theta
+    stays within a `radius`, it is the identity, and the matrix is left out (shape (0, 0)). `by_derivatives` is as for
+    `Records.gradients`. A parameter that records hold is among those of `theta`, `penalty` and `metric`, and not of the
+    matrix.
 
     References
     ----------
@@ -190,23 +207,108 @@ def learned_steps(
     """
     frame = frame_of(records)
     weighing = np.eye(len(theta)) if in_units else definite(metric + np.diag(penalty))
-    sizes, squares = curvatures(records, theta, penalty, metric, weighing, by_derivatives=by_derivatives)
-    largest = float(np.abs(sizes).max())
+    look = _Look(records, penalty, metric, weighing, by_derivatives)
+    curved = look.curvatures(theta)
+    largest = curved.largest
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
             "the mean corrected loss has no curvature at the start from which steps could be learned. Give step_size=, "
             "or another start, and check the units of an offset."
         )
-    least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
-    noisy = max(squares[0] / least, squares[1] / largest)
-    # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
-    squared_mean, spread = Examination(records, weighing, by_derivatives=by_derivatives).mean_squares(theta, penalty)
-    step = squared_mean / largest**2
-    free, weighing = frame.reported(theta), frame.freed(weighing)
-    size = max(float(free @ weighing @ free), step, _LEAST_SIZE * spread / largest**2)
-    held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0
+    mean, squares = look.gradients(theta, curved.directions)
+    spread = float(squares.sum())
+    free, freed = frame.reported(theta), frame.freed(weighing)
+    size = max(float(free @ freed @ free), float(mean @ mean) / largest**2, _LEAST_SIZE * spread / largest**2)
     # Noise was told by records with weight, and a batch has others besides.
-    share = records.present / len(records)
-    first = largest + max(len(free) * noisy, held) / (batch_size * share)
-    scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(weighing))
+    together = batch_size * (records.present / len(records))
+    there = None if is_near else look.ahead(theta, curved, mean)
+    places = [curved] if there is None else [curved, there]
+    largest = max(place.largest for place in places)
+    least = max(min(place.least for place in places), _LEAST_CURVATURE * largest)
+    # Where it has not grown the curvature of records is no more than at the start.
+    noisy = max(place.noisiness(least) for place in (places if largest > curved.largest else [curved]))
+    shortest = largest + len(free) * noisy / together
+
+    def first_of(spread: float) -> float:
+        # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
+        held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0
+        return max(shortest, largest + held / together)
+
+    first, gone = first_of(spread), least * steps / 2
+    if there is not None and first > shortest and _shrunk(first, gone) > _LITTLE:
+        end, length = frame.reported(there.theta), float(np.linalg.norm(frame.reported(there.theta)))
+        is_held = length > radius
+        end = end * (radius / length) if is_held else end
+        # The noise of the last iterates is that next to the minimum.
+        mean, squares = look.gradients(frame.lifted(end), there.directions)
+        if np.all(np.isfinite(squares)):
+            sizes = np.maximum(there.sizes, _LEAST_CURVATURE * largest)
+            away = (there.directions.T @ (freed @ (end - free))) ** 2
+            # Along the ball that holds the minimum the loss is more curved, by the gradient over the radius.
+            more = float(np.linalg.norm(mean)) / radius if is_held else 0.0
+            tried = np.geomspace(shortest, first_of(max(spread, float(squares.sum()))), _TRIED)
+            left = _shrunk(tried[:, None], gone) ** ((sizes + more) / least) @ away
+            left += float(np.sum(squares / sizes)) / (2 * together * (tried + gone))
+            first = float(tried[np.argmin(left)])
+    scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(freed))
     return StepSize(2 / least, 2 * first / least, 1.0), scaling
+
+
+def _shrunk(first: Any, gone: float) -> Any:
+    """Return the share that T steps 1/(f + mu t/2) leave of a squared distance along a curvature of mu.
+
+    It is the square of the product of the 1 - mu eta_t, next to (f/(f + mu T/2))^2; ``gone`` is mu T/2. Along another
+    curvature c the share is its power c/mu.
+    """
+    return (first / (first + gone)) ** 4
+
+
+class _Look:
+    """What steps are learned from, by parts of the records."""
+
+    def __init__(
+        self, records: Records, penalty: FloatArray, metric: FloatArray, weighing: FloatArray, by_derivatives: bool
+    ) -> None:
+        self._of = functools.partial(
+            Curvatures.of, records, penalty=penalty, metric=metric, weighing=weighing, by_derivatives=by_derivatives
+        )
+        self._examination = Examination(records, weighing, by_derivatives=by_derivatives)
+        self._penalty = penalty
+
+    def curvatures(self, theta: FloatArray) -> Curvatures:
+        """Return the curvatures relative to what is weighed by."""
+        with np.errstate(all="ignore"):
+            return self._of(theta)
+
+    def gradients(self, theta: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the mean square of single gradients along some directions; they may be infinite."""
+        frame = frame_of(self._examination.records)
+        with np.errstate(all="ignore"):
+            along = frame.directions(directions).T @ self._examination.weighted_gradients(
+                theta, self._penalty, slice(None)
+            )
+            return along.mean(axis=1), np.einsum("ij,ij->i", along, along) / along.shape[1]
+
+    def ahead(self, theta: FloatArray, curved: Curvatures, mean: FloatArray) -> Curvatures | None:
+        """Return the curvatures next to the minimum, or None where Newton's method does not lead there in few steps.
+
+        One step will do where curvatures do not grow: a corrected loss is then much the same all the way. Where they
+        grow by far the minimum has another shape than what gradients are multiplied with: None as well.
+        """
+        records = self._examination.records
+        frame = frame_of(records)
+        here, size = curved, 0.0
+        for step in range(_NEWTON_STEPS):
+            sizes = np.maximum(here.sizes, _LEAST_CURVATURE * here.largest)
+            along = mean / sizes
+            place = here.theta - frame.direction(here.directions @ along)
+            if not is_allowed(records.correction, place):
+                return None
+            here = self.curvatures(place)
+            moved, size = float(along @ along), max(size, float(along @ along))
+            if not here.largest <= _FAR_GROWN * curved.largest:
+                return None
+            if moved <= _ARRIVED * size if step else here.largest <= _GROWN * curved.largest:
+                return here
+            mean = self.gradients(place, here.directions)[0]
+        return None

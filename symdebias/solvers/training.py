@@ -118,7 +118,8 @@ class Training:
             explain_overflow(run, X)
         return learned_steps(
             run, frame_of(run).lifted(begin), self.penalty, self.metric, min(self.batch_size, len(run)),
-            in_units=self.bound < math.inf or bool(len(self.smoothing)), by_derivatives=self.has_pilot,
+            self.epochs * self.size(run)[1], in_units=self.bound < math.inf or bool(len(self.smoothing)),
+            radius=self.bound, is_near=self.has_pilot, by_derivatives=self.has_pilot,
         )  # fmt: skip
 
     def _sizes(self, step_size: Any, first: int, count: int) -> FloatArray:

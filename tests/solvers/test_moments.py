@@ -84,7 +84,7 @@ def test_curvatures_by_second_derivatives_and_by_differences_of_first_ones():
     np.testing.assert_allclose(one[0], other[0], rtol=1e-5)
     np.testing.assert_allclose(one[1], other[1], rtol=1e-5, atol=1e-7)
     steps = [
-        learned_steps(checked, theta, penalty, metric, 128, in_units=False, by_derivatives=by_derivatives)[0]
+        learned_steps(checked, theta, penalty, metric, 128, 24, in_units=False, by_derivatives=by_derivatives)[0]
         for by_derivatives in (False, True)
     ]
     np.testing.assert_allclose(*(steps_of(np.array([1.0, 9.0])) for steps_of in steps), rtol=1e-5)

@@ -530,11 +530,11 @@ def shifted(n=2_000, shift=0.0):
     return sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y
 
 
-@pytest.mark.parametrize(("shift", "epochs"), [(0.0, 1), (10.0, 3), (1e4, 3)])
-def test_descent_that_has_not_arrived_says_how_far_away_it_is(shift, epochs):
+@pytest.mark.parametrize(("shift", "options"), [(0.0, {"step_size": 0.1}), (100.0, {}), (1e4, {"epochs": 3})])
+def test_descent_that_has_not_arrived_says_how_far_away_it_is(shift, options):
     corrected, X, y = shifted(shift=shift)
     with pytest.warns(sd.ConvergenceWarning, match="training has not arrived") as caught:
-        fit = sd.sgd(corrected, X, y, epochs=epochs, random_state=0)
+        fit = sd.sgd(corrected, X, y, random_state=0, **options)
     assert fit.notes == (str(caught[0].message),)
     assert "note: training has not arrived" in fit.summary()
     root = sd.m_estimate(corrected, X, y)
@@ -546,10 +546,10 @@ def test_descent_that_has_not_arrived_says_how_far_away_it_is(shift, epochs):
 
 def test_descent_that_is_a_little_away_has_a_note_alone():
     corrected, X, y = shifted()
-    fit = sd.sgd(corrected, X, y, epochs=3, random_state=0)
+    fit = sd.sgd(corrected, X, y, step_size=0.04, epochs=3, random_state=0)
     assert "training has not arrived" in fit.notes[0]
-    assert not sd.sgd(corrected, X, y, epochs=10, random_state=0).notes
-    replicates = sd.sgd_replicates(corrected, X, y, [{}], epochs=3, random_state=0)
+    assert not sd.sgd(corrected, X, y, step_size=0.04, epochs=10, random_state=0).notes
+    replicates = sd.sgd_replicates(corrected, X, y, [{"step_size": 0.04}], epochs=3, random_state=0)
     assert "training has not arrived" in replicates[0].notes[0]
 
 
