@@ -322,6 +322,7 @@ QUICK = {
     "hardened_noise.py --draws 20000 --repeats 1": "0 of 2e+04",
     "fuzz.py --inputs 400": "0 findings",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
+    "learned_steps.py --draws 1 --records 500 --losses least_squares --designs normal": "least_squares normal ",
     "limits.py --part variances": "20        8         2.15*",
     "replicates.py --records 2000 --columns 2 --replicates 4 --repeats 1 --runs 2": "of the means",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
