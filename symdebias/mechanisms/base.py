@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -17,6 +17,7 @@ from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.clipping import clipped_in_place
+from symdebias.mechanisms.making import Making
 from symdebias.mechanisms.ranges import Ball, Labels, Numbers, Pair, Range
 from symdebias.noise import (
     AdditiveNoise,
@@ -116,7 +117,7 @@ class Clipped:
         self.mechanism = mechanism
 
 
-class Mechanism(ABC):
+class Mechanism(metaclass=Making):
     """A way of noising, immutable and comparable: a frozen dataclass, whose fields are the entries of its card.
 
     A new mechanism states its `kind`, `noise`, `guarantee` and `range`, and its draw (`_add_noise`). One of labels
