@@ -259,7 +259,7 @@ def report_outside(found: Outside, outside: str, *, stacklevel: int = 3) -> None
             raise ValueError(
                 f"all {records} records lie outside the declared bounds of {name}, so that clipping would leave little "
                 "of it; nothing was noised or counted. Bounds are those of (x - center)/scale: declare public ones in "
-                'the units of the data, or center= and scale=, or pass outside="clip-all" where that is meant.'
+                'the units of the data, or a public center and scale, or pass outside="clip-all" where that is meant.'
             )
     if count and outside == "refuse":
         raise ValueError(
