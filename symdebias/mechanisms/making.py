@@ -43,6 +43,11 @@ class Making(ABCMeta):
         return _signature(cls)
 
 
+def kind_of(value: Any) -> str:
+    """Return what was given in the place of a mechanism; of a class of mechanisms also what to do."""
+    return f"the class {value.__name__}, which is to be called" if isinstance(value, Making) else type(value).__name__
+
+
 def _signature(kind: type) -> inspect.Signature:
     _, *others = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
     return inspect.Signature(others)
