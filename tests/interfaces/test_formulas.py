@@ -214,6 +214,24 @@ def test_categories_and_functions_called_like_columns_are_none():
             sd.Formula(f"pay ~ age + {call}", data, release)
 
 
+@pytest.mark.parametrize("others", [("scale",), ("scale", "log", "poly", "center", "C", "contr")])
+def test_a_column_called_like_a_function_does_not_hide_it(others):
+    data = table().assign(**{name: np.arange(90.0) for name in others})
+    release = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year", "region", *others))
+    text = "log(pay) ~ age + scale(year) + poly(year, 2) + C(region, contr.helmert)"
+    made, plain = sd.Formula(text, data, release), sd.Formula(text, table(), release)
+    pd.testing.assert_frame_equal(made.X, plain.X)
+    np.testing.assert_array_equal(made.y, plain.y)
+    # So it is for other records, which need not have the columns that the formula leaves out.
+    pd.testing.assert_frame_equal(made.columns(data[:9]), plain.columns(table()[:9]))
+    pd.testing.assert_frame_equal(made.columns(table()[:9]), plain.columns(table()[:9]))
+    # By itself it is a column.
+    np.testing.assert_array_equal(sd.Formula("pay ~ age + scale", data, release).X["scale"], data["scale"])
+    for both in ("pay ~ age + scale(year) + scale", "pay ~ age + scale(scale)", "pay ~ age + scale(year):scale"):
+        with pytest.raises(ValueError, match=r"^scale is a column and a function in .*another name in the table and"):
+            sd.Formula(both, data, release)
+
+
 def test_a_target_with_noise_is_not_transformed():
     noisy = sd.Release({"age": RELEASE.groups[0][1]}, sd.GaussianMechanism.from_scale(0.1))
     assert sd.Formula("pay ~ age", table(), noisy).release.target == noisy.target
