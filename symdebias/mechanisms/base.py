@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import BooleanArray, FloatArray, check_finite_values, value_array
+from symdebias._arrays import BooleanArray, FloatArray, check_finite_values, truth_as_labels, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
@@ -275,6 +275,8 @@ class Mechanism(metaclass=Making):
             Values are not finite numbers, or cannot be brought within the bounds (a label that was not
             declared).
         """
+        if isinstance(self.range, Labels):
+            values = truth_as_labels(values, self.range.values)
         array = value_array(values, check_finite=False)
         if not (self.range.refuses_infinite or all_finite(array)):
             check_finite_values(array)
