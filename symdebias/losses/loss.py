@@ -209,7 +209,7 @@ class Loss:
         )
 
     def with_target_values(self, values: Sequence[float]) -> "Loss":
-        """Return the loss as declared for a target of finitely many values.
+        """Return the loss of a continuous target as declared for one of finitely many values.
 
         Parameters
         ----------
@@ -219,7 +219,8 @@ class Loss:
         Raises
         ------
         ValueError, TypeError
-            They are no such values, or the loss is not real and finite at one of them.
+            They are no such values, or the loss is not real and finite at one of them; or it has other target values,
+            for which `recoded` is the same loss in other numbers.
 
         Examples
         --------
@@ -232,6 +233,13 @@ class Loss:
             self.expression, scores=self.scores, features=self.features, parameters=self.parameters,
             target=self.target, target_values=values, name=self.name,
         )  # fmt: skip
+        if self.target_values is not None and set(self.target_values) != set(declared.target_values or ()):
+            # At y = 0 the loss of the margin y u, say, is the same for all scores.
+            raise ValueError(
+                f"{self.expression} is declared for the target values {shown(self.target_values, 60)}, and at "
+                f"{shown(tuple(values), 60)} the same expression is another loss. The same loss in other numbers is "
+                "loss.recoded(values); another loss is declared as symdebias.Loss(expression, ...)."
+            )
         return declared
 
     def recoded(self, values: Sequence[float]) -> "Loss":

@@ -257,6 +257,9 @@ def test_derivations_are_printed(capsys):
     assert answer["method"] == "exact"
     assert answer["corrected"] == "(-c*y/2 + 1/2)*exp(-s/2 + u) + (c*y/2 + 1/2)*exp(-s/2 - u)"
     assert "e^{" in printed(capsys, "derive", "exp(-y*u)", "--noise", "gaussian:0.5", "--latex")
+    # A loss by name stays the same loss for labels in other numbers.
+    recoded = printed(capsys, "derive", "exponential", "--target-values", "0,1", "--noise", "gaussian:0.5")
+    assert "loss        exp(-u*(2*y - 1))" in recoded
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
 
 
