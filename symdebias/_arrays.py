@@ -138,10 +138,14 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     """
     places = {value: float(place) for place, value in enumerate(categories)}
     array = np.asarray(without_view(values), dtype=object)
+    # As a schema reads them.
+    as_text = "True" in places or "False" in places
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
     found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
+        if as_text and isinstance(value, (bool, np.bool_)):
+            value = str(value)
         # An error from looking up a value would hold it, and hang on the one that is raised.
         with contextlib.suppress(TypeError):
             found[row] = places.get(value, -1.0)

@@ -48,13 +48,13 @@ def target_numbers(
     """
     if labels is not None and labels.is_text:
         kind = np.asarray(y).dtype.kind
-        if kind == "b":
+        if kind == "b" and not {"False", "True"} <= set(labels.values):
             # As 0 and 1 they would be the places of labels, in the order that these happen to be declared in.
             raise TypeError(
                 f"y holds true and false, and the labels are {', '.join(labels.values[:8])}. Pass these: "
                 "numpy.where(y, a, b), where a is the label of each that is true."
             )
-        if kind in "OUST":
+        if kind in "OUSTb":
             y = _arrays.codes_array(y, labels.values, "y")
     y = _arrays.truth_as_labels(y, numbers if labels is None else labels.values)
     return _arrays.target_array(y, rows=rows, check_finite=check_finite)

@@ -69,3 +69,20 @@ def test_true_and_false_are_labels_of_a_fit_and_of_a_score(y):
 def test_true_and_false_that_are_no_labels(target, y, message):
     with pytest.raises((TypeError, ValueError), match=message):
         sd.Release(None, target, noiseless=("a",)).privatize(np.ones((6, 1)), y)
+
+
+@pytest.mark.parametrize("column", COLUMNS_OF_TRUTH.values(), ids=COLUMNS_OF_TRUTH)
+def test_true_and_false_are_categories_of_these_names(column):
+    """As a schema reads them; a table by whose release it was recoded is then taken by `privatize` and `predict`."""
+    coin = sd.RandomizedResponse(1.0, ("False", "True"))
+    release, texts = sd.Release({"smokes": coin}, coin), TRUTH.astype(str).astype(object)
+    table, recoded = pl.DataFrame({"smokes": TRUTH}), pl.DataFrame({"smokes": texts.tolist()})
+    found, expected = (
+        release.privatize(X, y, random_state=0) for X, y in ((table, column), (recoded, pl.Series(texts.tolist())))
+    )
+    assert found.X["smokes"].to_list() == expected.X["smokes"].to_list()
+    np.testing.assert_array_equal(release.true_target(column, rows=6), TRUTH)
+    schema = sd.Schema({"epsilon": 1.0, "columns": {"smokes": {"categories": ["False", "True"]}}})
+    assert schema.collect(table)[0]["smokes"].tolist() == texts.tolist()
+    with pytest.raises(ValueError, match=r"in row 1 that was not declared. The categories are True, other"):
+        sd.Release({"smokes": sd.RandomizedResponse(1.0, ("True", "other"))}).privatize(table)
