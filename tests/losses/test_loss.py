@@ -83,9 +83,7 @@ def test_a_recoded_loss_is_the_same_function_of_other_labels():
 )  # fmt: skip
 def test_values_of_a_loss_are_not_changed_under_its_expression(loss, values):
     """The log loss log(1 + exp(-u y)) at y = 0 would be log(2) for all scores."""
-    with pytest.raises(
-        ValueError, match=r"is declared for the target values .*loss.recoded\(values\)"
-    ):
+    with pytest.raises(ValueError, match=r"is declared for the target values .*loss.recoded\(values\)"):
         loss.with_target_values(values)
     assert loss.with_target_values(loss.target_values[::-1]) == loss
     assert loss.with_target_values(list(map(int, loss.target_values))) == loss
