@@ -21,7 +21,7 @@ from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
 from symdebias.mechanisms import Mechanism
 from symdebias.mechanisms.base import ChannelMechanism
-from symdebias.release import Release
+from symdebias.release import Noised, Release
 from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
 from symdebias.release.required import require_release
@@ -483,6 +483,12 @@ def _noised_columns(release: Any) -> dict[str, Mechanism]:
 
 def _table(data: Any) -> Any:
     """Return data as a table of pandas."""
+    if isinstance(data, Noised):
+        columns = "noised.X.assign" if hasattr(data.X, "assign") else "pandas.DataFrame(noised.X.to_dict()).assign"
+        raise TypeError(
+            "data must be a table with named columns, the target among them; got Noised. Pass "
+            f"{columns}({data.target_name}=noised.y)."
+        )
     if not _arrays.is_table(data):
         raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
     _arrays.column_names(data)

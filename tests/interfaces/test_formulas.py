@@ -168,6 +168,20 @@ def test_a_table_in_the_place_of_the_formula_is_not_shown():
     assert "plague" not in str(raised.value)
 
 
+def test_noised_records_in_the_place_of_a_table_are_told_how_to_be_one(tmp_path):
+    release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.1)}, fit_intercept=True)
+    noised = release.privatize(table()[["age"]], table()["pay"], random_state=0)
+    with pytest.raises(TypeError, match=r"got Noised. Pass noised.X.assign\(target=noised.y\)\."):
+        sd.fit("target ~ age", noised, noised.release)
+    assert sd.fit("target ~ age", noised.X.assign(target=noised.y), noised.release).names == ("age", "intercept")
+    noised.save(tmp_path / "folder", target_name="pay")
+    loaded = sd.load(tmp_path / "folder")
+    with pytest.raises(TypeError, match=r"Pass pandas.DataFrame\(noised.X.to_dict\(\)\).assign\(pay=noised.y\)\."):
+        sd.fit("pay ~ age", loaded, loaded.release)
+    found = sd.fit("pay ~ age", pd.DataFrame(loaded.X.to_dict()).assign(pay=loaded.y), loaded.release)
+    assert found.names == ("age", "intercept")
+
+
 def test_names_with_signs_are_said_to_need_backquotes():
     data, release = with_odd_names()
     with pytest.raises(ValueError, match=r"names hours, which .* stands between backquotes: `hours-per-week`"):
