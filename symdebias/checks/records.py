@@ -311,7 +311,7 @@ def _probed(
         tolerance = 1e-9 * np.maximum(1.0, np.abs(column / step))
         yield _certain("grid", name, float(off.max()), bool((off > tolerance).any()), "a value between the steps")
         return
-    yield _rounded(sigma, name, column)
+    yield rounded(sigma, name, column)
     yield _clipped(name, column)
     yield _standardised(sigma, name, column, n)
 
@@ -440,11 +440,12 @@ def _of_sphere(noise: ZonalNoise, vectors: FloatArray, names: tuple[str, ...]) -
     # Uniformly, one coordinate of D has a density of at most sqrt(D/(2 pi)) over R.
     likelier = max(1.0, high * math.sqrt((size + 1) / (2 * math.pi)))
     for name, column in zip(names, vectors.T, strict=True):
-        yield _rounded(noise.radius / math.sqrt(size + 1), name, column, likelier)
+        yield rounded(noise.radius / math.sqrt(size + 1), name, column, likelier)
         yield _clipped(name, column, likelier)
 
 
-def _rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+def rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+    """Return whether all numbers stand on a decimal grid that is coarse beside the scale of their noise."""
     first, last = math.ceil(math.log10(_FINEST * sigma)), math.floor(math.log10(_COARSEST * sigma))
     coarsest = 0.0
     for exponent in range(first, last + 1):

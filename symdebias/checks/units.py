@@ -7,14 +7,18 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows, has_any_row
-from symdebias.checks.records import fourth_moment, log_p_of_spread, middle_and_reach
+from symdebias.checks.records import fourth_moment, log_p_of_spread, middle_and_reach, rounded
 from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
 from symdebias.corrected import CorrectedLoss
+from symdebias.mechanisms import Mechanism
+from symdebias.noise import AdditiveNoise, SphericalNoise
 
 # So many records are looked at; each kind of alarm is as rare as this for each column.
 _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
 # Noise is rarely so many standard deviations long: at most once in the square of it (Chebyshev).
 _LONG = 3.0
+# The largest chance that is not rounded to 1.
+_SURE = 1 - 1e-12
 
 
 def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weights: Any = ()) -> None:
@@ -26,7 +30,10 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
     * varies at least as the noise alone does: sample variances are means over pairs of records, to which the test
       ``spread`` of `symdebias.checks.check_records` applies;
     * is farther outside of its range than three standard deviations of the noise with a probability of at most 1/9 for
-      each record (Chebyshev), and for a share f of n records of at most exp(-n KL(f, 1/9)) (Chernoff).
+      each record (Chebyshev), and for a share f of n records of at most exp(-n KL(f, 1/9)) (Chernoff);
+    * is outside of its range with the probability `least_chance_outside` at least, and within it in all of n records
+      with (1 - p)^n at most: so are true records, and noised ones that were clipped. Whole numbers, of which there are
+      few different ones, are told by the test ``rounded`` of `symdebias.checks.check_records` instead.
 
     Columns are those that `symdebias.checks.scaled.refuse_scaled` looks at.
 
@@ -61,16 +68,23 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
             # What was noised once and stands in several records counts once.
             column, divisor = np.unique(looked_at[:, place.start + index]), float(divisors[index])
             n, variance = len(column), float(variances[index]) / divisor**2
-            if n < FEWEST or not variance > 0:
+            if not variance > 0:
                 continue
+            how = ""
+            if reach is not None and np.abs(column - middle).max() <= reach:
+                chance = least_chance_outside(mechanism, noise, divisor, variance, reach)
+                # True values that are whole numbers are few different ones.
+                log_p = min(n * math.log1p(-min(chance, _SURE)), rounded(math.sqrt(variance), "", column).log_p)
+                if log_p < limit:
+                    how = "lies within its declared range in all records, where noise takes many out of it"
             # Comparisons are such that what is not finite passes: it is refused by itself.
             with np.errstate(over="ignore", invalid="ignore"):
-                how, found = "", float(np.var(column, ddof=1))
+                found = float(np.var(column, ddof=1)) if n >= FEWEST else math.inf
             if found < variance:
                 fourth = fourth_moment(noise, divisor, variance)
                 if log_p_of_spread(noise, divisor, variance, fourth, found, n // 2) < limit:
                     how = "varies less than its noise alone does"
-            if reach is not None:
+            if reach is not None and n >= FEWEST:
                 outside = float(np.mean(np.abs(column - middle) > reach + _LONG * math.sqrt(variance)))
                 if -n * _divergence(outside, 1 / _LONG**2) < limit:
                     how = "lies outside of its declared range, farther than the noise takes it"
@@ -83,12 +97,46 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
 
 
 def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: float | None) -> list[int]:
-    """Return the columns that vary less than their noise, or are outside more often than it makes likely."""
+    """Return the columns that vary less than their noise, or are outside more often than it makes likely, or never."""
     with np.errstate(over="ignore", invalid="ignore"):
         suspect = columns.var(axis=0, ddof=1) < variances
         if reach is not None:
-            suspect |= (np.abs(columns - middle) > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
+            distances = np.abs(columns - middle)
+            suspect |= (distances > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
+            suspect |= distances.max(axis=0) <= reach
     return [int(place) for place in np.flatnonzero(suspect)]
+
+
+def least_chance_outside(
+    mechanism: Mechanism, noise: AdditiveNoise | SphericalNoise, divisor: float, variance: float, reach: float
+) -> float:
+    """Return a lower bound on the chance that a released number lies outside of the range of true ones, any of them.
+
+    Noise of a density that falls to both sides takes a value in the middle out of the range least often (Anderson's
+    inequality): known for normal and for Laplace noise. For other noise, half of the values at an end of the range go
+    beyond it, and by the guarantee (epsilon, delta) that end is passed from any value of the range with a chance of at
+    least exp(-epsilon) (1/2 - delta), and so is the other.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        One with a guarantee.
+    noise : AdditiveNoise or SphericalNoise
+        Its noise.
+    divisor, variance : float
+        What the coordinate was divided by, and the variance of its noise then.
+    reach : float
+        Half the width of the range.
+    """
+    if isinstance(noise, AdditiveNoise):
+        if noise.is_gaussian:
+            return math.erfc(reach / math.sqrt(2 * variance))
+        if len(noise.inverse_polynomial or ()) == 2:
+            return math.exp(-reach / math.sqrt(variance / 2))
+    guarantee = mechanism.guarantee
+    if guarantee is None or divisor != 1:
+        return 0.0
+    return max(0.0, math.exp(-guarantee.epsilon) * (1 - 2 * guarantee.delta))
 
 
 def _divergence(share: float, chance: float) -> float:
