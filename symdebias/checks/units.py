@@ -17,8 +17,8 @@ from symdebias.noise import AdditiveNoise, SphericalNoise
 _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
 # Noise is rarely so many standard deviations long: at most once in the square of it (Chebyshev).
 _LONG = 3.0
-# The largest chance that is not rounded to 1.
-_SURE = 1 - 1e-12
+# The largest chance that is not rounded to 1, and how many values show whether a column may be on a grid.
+_SURE, _FEW = 1 - 1e-12, 8
 
 
 def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weights: Any = ()) -> None:
@@ -68,43 +68,59 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
             # What was noised once and stands in several records counts once.
             column, divisor = np.unique(looked_at[:, place.start + index]), float(divisors[index])
             n, variance = len(column), float(variances[index]) / divisor**2
-            if not variance > 0:
+            if n < FEWEST or not variance > 0:
                 continue
-            how = ""
-            if reach is not None and np.abs(column - middle).max() <= reach:
-                chance = least_chance_outside(mechanism, noise, divisor, variance, reach)
-                # True values that are whole numbers are few different ones.
-                log_p = min(n * math.log1p(-min(chance, _SURE)), rounded(math.sqrt(variance), "", column).log_p)
-                if log_p < limit:
-                    how = "lies within its declared range in all records, where noise takes many out of it"
             # Comparisons are such that what is not finite passes: it is refused by itself.
             with np.errstate(over="ignore", invalid="ignore"):
-                found = float(np.var(column, ddof=1)) if n >= FEWEST else math.inf
+                how, found = "", float(np.var(column, ddof=1))
             if found < variance:
                 fourth = fourth_moment(noise, divisor, variance)
                 if log_p_of_spread(noise, divisor, variance, fourth, found, n // 2) < limit:
                     how = "varies less than its noise alone does"
-            if reach is not None and n >= FEWEST:
+            if reach is not None:
                 outside = float(np.mean(np.abs(column - middle) > reach + _LONG * math.sqrt(variance)))
                 if -n * _divergence(outside, 1 / _LONG**2) < limit:
                     how = "lies outside of its declared range, farther than the noise takes it"
             if how:
-                raise ValueError(
-                    f"column {place.start + index} of X {how}: it is in other units than those of the release, or "
-                    f"{mechanism!r} did not noise it, or it was changed afterwards. Pass noised.X as privatize "
-                    "returned it; what symdebias.ReleaseScaler returned goes with its scaled_release."
-                )
+                raise ValueError(_refusal(place.start + index, how, mechanism))
+        if reach is None:
+            continue
+        for index in np.flatnonzero(np.abs(looked_at[:, place] - middle).max(axis=0) <= reach):
+            column, divisor = looked_at[:, place.start + index], float(divisors[index])
+            variance = float(variances[index]) / divisor**2
+            chance = least_chance_outside(mechanism, noise, divisor, variance, reach) if variance > 0 else 0.0
+            if _log_p_of_staying(column, chance, math.sqrt(variance)) < limit:
+                how = "lies within its declared range in all records, where noise takes many out of it"
+                raise ValueError(_refusal(place.start + int(index), how, mechanism))
+
+
+def _refusal(column: int, how: str, mechanism: Mechanism) -> str:
+    return (
+        f"column {column} of X {how}: it is in other units than those of the release, or {mechanism!r} did not noise "
+        "it, or it was changed afterwards. Pass noised.X as privatize returned it; what symdebias.ReleaseScaler "
+        "returned goes with its scaled_release."
+    )
 
 
 def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: float | None) -> list[int]:
-    """Return the columns that vary less than their noise, or are outside more often than it makes likely, or never."""
+    """Return the columns that vary less than their noise, or are outside more often than it makes likely."""
     with np.errstate(over="ignore", invalid="ignore"):
         suspect = columns.var(axis=0, ddof=1) < variances
         if reach is not None:
-            distances = np.abs(columns - middle)
-            suspect |= (distances > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
-            suspect |= distances.max(axis=0) <= reach
+            suspect |= (np.abs(columns - middle) > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
     return [int(place) for place in np.flatnonzero(suspect)]
+
+
+def _log_p_of_staying(column: FloatArray, chance: float, sigma: float) -> float:
+    """Return a bound on the log probability that noise leaves a column within its range, and whole where it is so."""
+    stays = math.log1p(-min(chance, _SURE))
+    # Most columns are not on a grid, as few values tell, and what is left costs more than these looks.
+    is_whole = sigma > 0 and rounded(sigma, "", column[:_FEW]).log_p < 0
+    if not is_whole and len(column) * stays >= math.log(_FALSE_ALARMS):
+        return 0.0
+    # What was noised once and stands in several records counts once; so do true values that are whole numbers.
+    different = np.unique(column)
+    return min(len(different) * stays, rounded(sigma, "", different).log_p if is_whole else 0.0)
 
 
 def least_chance_outside(
