@@ -85,13 +85,13 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
                 raise ValueError(_refusal(place.start + index, how, mechanism))
         if reach is None:
             continue
-        for index in np.flatnonzero(np.abs(looked_at[:, place] - middle).max(axis=0) <= reach):
+        for index in map(int, np.flatnonzero(np.abs(looked_at[:, place] - middle).max(axis=0) <= reach)):
             column, divisor = looked_at[:, place.start + index], float(divisors[index])
             variance = float(variances[index]) / divisor**2
             chance = least_chance_outside(mechanism, noise, divisor, variance, reach) if variance > 0 else 0.0
             if _log_p_of_staying(column, chance, math.sqrt(variance)) < limit:
                 how = "lies within its declared range in all records, where noise takes many out of it"
-                raise ValueError(_refusal(place.start + int(index), how, mechanism))
+                raise ValueError(_refusal(place.start + index, how, mechanism))
 
 
 def _refusal(column: int, how: str, mechanism: Mechanism) -> str:
