@@ -7,11 +7,16 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows, has_any_row
-from symdebias.checks.records import fourth_moment, log_p_of_spread, middle_and_reach, rounded
+from symdebias.checks.records import (
+    fourth_moment,
+    least_chance_outside,
+    log_p_of_spread,
+    middle_and_reach,
+    rounded,
+)
 from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
 from symdebias.corrected import CorrectedLoss
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import AdditiveNoise, SphericalNoise
 
 # So many records are looked at; each kind of alarm is as rare as this for each column.
 _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
@@ -121,38 +126,6 @@ def _log_p_of_staying(column: FloatArray, chance: float, sigma: float) -> float:
     # What was noised once and stands in several records counts once; so do true values that are whole numbers.
     different = np.unique(column)
     return min(len(different) * stays, rounded(sigma, "", different).log_p if is_whole else 0.0)
-
-
-def least_chance_outside(
-    mechanism: Mechanism, noise: AdditiveNoise | SphericalNoise, divisor: float, variance: float, reach: float
-) -> float:
-    """Return a lower bound on the chance that a released number lies outside of the range of true ones, any of them.
-
-    Noise of a density that falls to both sides takes a value in the middle out of the range least often (Anderson's
-    inequality): known for normal and for Laplace noise. For other noise, half of the values at an end of the range go
-    beyond it, and by the guarantee (epsilon, delta) that end is passed from any value of the range with a chance of at
-    least exp(-epsilon) (1/2 - delta), and so is the other.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        One with a guarantee.
-    noise : AdditiveNoise or SphericalNoise
-        Its noise.
-    divisor, variance : float
-        What the coordinate was divided by, and the variance of its noise then.
-    reach : float
-        Half the width of the range.
-    """
-    if isinstance(noise, AdditiveNoise):
-        if noise.is_gaussian:
-            return math.erfc(reach / math.sqrt(2 * variance))
-        if len(noise.inverse_polynomial or ()) == 2:
-            return math.exp(-reach / math.sqrt(variance / 2))
-    guarantee = mechanism.guarantee
-    if guarantee is None or divisor != 1:
-        return 0.0
-    return max(0.0, math.exp(-guarantee.epsilon) * (1 - 2 * guarantee.delta))
 
 
 def _divergence(share: float, chance: float) -> float:

@@ -8,9 +8,9 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.checks import check_records
-from symdebias.checks.records import _log_p_of_ties, middle_and_reach
+from symdebias.checks.records import _log_p_of_ties, least_chance_outside, middle_and_reach
 from symdebias.checks.scaled import refuse_scaled
-from symdebias.checks.units import least_chance_outside, refuse_other_units
+from symdebias.checks.units import refuse_other_units
 from symdebias.mechanisms.ranges import Numbers
 
 # Features are never clipped, and input perturbation has vectors of its own.
@@ -289,6 +289,8 @@ def test_fits_refuse_records_that_were_not_noised_at_all(solver, mechanism):
         y = X[:, 0] + rng.normal(size=4_000)
         noised = release.privatize(X, y, random_state=0)
         refuse_other_units(corrected, noised.X)
+        assert check_records(release, noised.X, noised.y).fits
+        assert "range" in flagged(release, X.astype(float), noised.y)
         for other in (X, noised.X.clip(0, 5)) if len(np.unique(X)) > 2 else (X,):
             with pytest.raises(ValueError, match=seen):
                 solver(corrected, other, noised.y)
