@@ -2,7 +2,8 @@
 
 Tables are recognised by their named columns (`symdebias._tables`, whose functions stand here as well). Messages name
 the argument, the row and the column, never the value. Real numbers of at most 64 bits are taken, whatever their layout;
-booleans, text, objects and complex numbers are not, because a guess about them would go unseen.
+booleans, text, objects and complex numbers are not, because a guess about them would go unseen. Of a target whose
+labels are 0 and 1, true and false are these.
 """
 
 import contextlib
@@ -137,10 +138,14 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     """
     places = {value: float(place) for place, value in enumerate(categories)}
     array = np.asarray(without_view(values), dtype=object)
+    # As a schema reads them.
+    as_text = "True" in places or "False" in places
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
     found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
+        if as_text and isinstance(value, (bool, np.bool_)):
+            value = str(value)
         # An error from looking up a value would hold it, and hang on the one that is raised.
         with contextlib.suppress(TypeError):
             found[row] = places.get(value, -1.0)
@@ -285,6 +290,33 @@ def target_array(y: Any, *, rows: int, check_finite: bool = True) -> FloatArray:
     return target
 
 
+def truth_as_labels(y: Any, labels: Sequence[Any] | None) -> Any:
+    """Return true and false as 1 and 0 where these are the labels; everything else as it is.
+
+    Parameters
+    ----------
+    y : array of shape (n,) or a column of a table
+        Labels, which may be truth values of any table.
+    labels : sequence of float or of str, or None
+        The declared labels.
+    """
+    if labels is None or set(labels) != {0, 1}:
+        return y
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("i", "u", "f") or isinstance(y, np.ma.MaskedArray):
+        return y
+    if is_table(y) or not (is_column(y) or isinstance(y, (np.ndarray, list, tuple))):
+        return y
+    try:
+        array = np.asarray(without_view(y))
+    except ValueError:
+        return y
+    if array.dtype.kind == "b":
+        return array.astype(np.float64)
+    # Nullable columns of a table come as objects; those with missing values are refused as such.
+    are_true_or_false = array.dtype == object and all(isinstance(one, (bool, np.bool_)) for one in array.flat)
+    return array.astype(np.float64) if are_true_or_false else y
+
+
 def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
     """Return labels as an array of shape (n,), float64, each one of the values that a loss declares.
 
@@ -293,7 +325,7 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
     ValueError
         A label is not one of the values; the message lists what kinds of labels were found, at most three.
     """
-    labels = target_array(y, rows=rows, check_finite=False)
+    labels = target_array(truth_as_labels(y, values), rows=rows, check_finite=False)
     if not all_among(labels, values):
         _check_finite(labels, "y")
         check_labels(labels, values, "labels", remedy="take loss.recoded({}), the same loss in these numbers")
@@ -599,7 +631,7 @@ def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
     """Return what to do with an argument of another type, as a sentence; empty where its type says it."""
     kind = array.dtype.kind
     if kind == "b":
-        return " For 0 and 1, pass array.astype(float)."
+        return " For 0 and 1, pass array.astype(float)." + " For -1 and +1, numpy.where(y, 1, -1)." * (name == "y")
     if kind == "M":
         return " A date becomes a number as the days since another."
     if kind not in "OUT" or not array.ndim:

@@ -333,6 +333,9 @@ def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequ
     if isinstance(dtype, narwhals.Categorical):
         # By way of text, of which pyarrow before 16 makes no column of categories at once.
         return _made_series(template.name, values, kind).cast(dtype)
+    if dtype == narwhals.Boolean:
+        # True and false were read as categories of these names, and are released by them.
+        return values
     return _made_series(template.name, values, kind, dtype)
 
 

@@ -19,6 +19,7 @@ from symdebias._arrays import (
     parameter_array,
     per_record_scales,
     places_among,
+    truth_as_labels,
 )
 from symdebias._rows import Rows
 from symdebias.codegen.kernels import Kernels
@@ -382,7 +383,7 @@ class Correction:
             n, the number of records.
         """
         known = self._known_labels()
-        target = self.release.released_target(y, rows=rows, check_finite=known is None)
+        target = self.release.released_target(truth_as_labels(y, known), rows=rows, check_finite=known is None)
         return target if known is None else label_array(target, known, rows=rows)
 
     def target_of_table(self, y: Any, rows: int) -> FloatArray:
@@ -396,7 +397,7 @@ class Correction:
             n, the number of records.
         """
         release = self.release if self.collected is None else self.collected
-        return release.released_target(y, rows=rows, check_finite=False)
+        return release.released_target(truth_as_labels(y, self._known_labels()), rows=rows, check_finite=False)
 
     def _known_labels(self) -> tuple[float, ...] | None:
         """Return the labels that a released target has, or None where it has any number."""

@@ -189,6 +189,11 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
         For a column with values in [c - B, c + B] the mean of (z - c)^2 is at most B^2 + sigma^2 in expectation, with a
         variance of at most (4 B^2 sigma^2 + E e^4 - sigma^4)/n: Cantelli's inequality. Noise that is too large, another
         unit or a missing centre is seen.
+    ``range``
+        Noise takes a number out of its declared range with a probability of at least p, wherever it is in it: the tail
+        of the noise beyond half of the range for normal and for Laplace noise (Anderson's inequality), and for other
+        noise of a guarantee (epsilon, delta) exp(-epsilon) (1 - 2 delta), as half of what is at an end goes beyond it.
+        So many outside have a binomial tail. True records, and noised ones that were clipped, are seen.
     ``grid``
         Noise in whole steps leaves multiples of the step, and bounded noise stays within its reach, always.
     ``rounded``
@@ -219,7 +224,7 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
     >>> sd.checks.check_records(release, noised.X).fits
     True
     >>> [probe.name for probe in sd.checks.check_records(release, np.clip(noised.X, 20, 60)).flagged]
-    ['spread', 'clipped']
+    ['spread', 'range', 'clipped']
     """
     require_release(release)
     rate = _RATE.check("false_alarm_rate", false_alarm_rate)
@@ -301,6 +306,13 @@ def _probed(
     middle, reach = middle_and_reach(mechanism)
     if reach is not None:
         yield _size(middle, reach, variance, fourth, name, column)
+        chance = (
+            0.0
+            if isinstance(mechanism.range, Grid)
+            else least_chance_outside(mechanism, noise, divisor, variance, reach)
+        )
+        if chance > 0:
+            yield _range(middle, reach, chance, name, column)
     half = getattr(mechanism, "half_width", None)
     if half is not None and reach is not None:
         beyond = float(np.abs(column - middle).max()) - reach - half
@@ -311,7 +323,7 @@ def _probed(
         tolerance = 1e-9 * np.maximum(1.0, np.abs(column / step))
         yield _certain("grid", name, float(off.max()), bool((off > tolerance).any()), "a value between the steps")
         return
-    yield _rounded(sigma, name, column)
+    yield rounded(sigma, name, column)
     yield _clipped(name, column)
     yield _standardised(sigma, name, column, n)
 
@@ -369,6 +381,37 @@ def middle_and_reach(mechanism: Mechanism) -> tuple[float, float | None]:
     return 0.0, None if radius is None else float(radius)
 
 
+def least_chance_outside(mechanism: Mechanism, noise: Any, divisor: float, variance: float, reach: float) -> float:
+    """Return a lower bound on the chance that a released number lies outside of the range of true ones, any of them.
+
+    Noise of a density that falls to both sides takes a value in the middle out of the range least often (Anderson's
+    inequality): known for normal and for Laplace noise. For other noise, half of the values at an end of the range go
+    beyond it, and by the guarantee (epsilon, delta) that end is passed from any value of the range with a chance of at
+    least exp(-epsilon) (1/2 - delta), and so is the other. It is 0 where none of this is known.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        What noised them.
+    noise : AdditiveNoise or SphericalNoise
+        Its noise.
+    divisor, variance : float
+        What the coordinate was divided by, and the variance of its noise then.
+    reach : float
+        Half the width of the range.
+    """
+    if isinstance(noise, AdditiveNoise):
+        if noise.is_gaussian:
+            return math.erfc(reach / math.sqrt(2 * variance))
+        # 1/phi(w) = 1 + b^2 w^2 is that of Laplace noise alone.
+        if len(noise.inverse_polynomial or ()) == 2:
+            return math.exp(-reach / math.sqrt(variance / 2))
+    guarantee = mechanism.guarantee
+    if guarantee is None or divisor != 1:
+        return 0.0
+    return max(0.0, math.exp(-guarantee.epsilon) * (1 - 2 * guarantee.delta))
+
+
 # ---- the probes ------------------------------------------------------------------------------------------
 
 
@@ -423,6 +466,16 @@ def _size(middle: float, reach: float, variance: float, fourth: float, name: str
     return _Found("size", name, mean / limit, log_p, "values at the ends with thrice the noise", power)
 
 
+def _range(middle: float, reach: float, chance: float, name: str, column: FloatArray) -> _Found:
+    n, outside = len(column), int(np.count_nonzero(np.abs(column - middle) > reach))
+
+    def power(level: float) -> float:
+        return float(scipy.stats.binom.logcdf(0, n, chance) <= math.log(level))
+
+    log_p = float(scipy.stats.binom.logcdf(outside, n, chance))
+    return _Found("range", name, outside / n, log_p, "records that are all within the range", power)
+
+
 def _of_sphere(noise: ZonalNoise, vectors: FloatArray, names: tuple[str, ...]) -> Iterator[_Found]:
     """Yield the probes of vectors that are R times the first coordinates of points of a sphere."""
     size = noise.dimension
@@ -440,11 +493,12 @@ def _of_sphere(noise: ZonalNoise, vectors: FloatArray, names: tuple[str, ...]) -
     # Uniformly, one coordinate of D has a density of at most sqrt(D/(2 pi)) over R.
     likelier = max(1.0, high * math.sqrt((size + 1) / (2 * math.pi)))
     for name, column in zip(names, vectors.T, strict=True):
-        yield _rounded(noise.radius / math.sqrt(size + 1), name, column, likelier)
+        yield rounded(noise.radius / math.sqrt(size + 1), name, column, likelier)
         yield _clipped(name, column, likelier)
 
 
-def _rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+def rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+    """Return whether all numbers stand on a decimal grid that is coarse beside the scale of their noise."""
     first, last = math.ceil(math.log10(_FINEST * sigma)), math.floor(math.log10(_COARSEST * sigma))
     coarsest = 0.0
     for exponent in range(first, last + 1):

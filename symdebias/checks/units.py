@@ -7,14 +7,23 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows, has_any_row
-from symdebias.checks.records import fourth_moment, log_p_of_spread, middle_and_reach
+from symdebias.checks.records import (
+    fourth_moment,
+    least_chance_outside,
+    log_p_of_spread,
+    middle_and_reach,
+    rounded,
+)
 from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
 from symdebias.corrected import CorrectedLoss
+from symdebias.mechanisms import Mechanism
 
 # So many records are looked at; each kind of alarm is as rare as this for each column.
 _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
 # Noise is rarely so many standard deviations long: at most once in the square of it (Chebyshev).
 _LONG = 3.0
+# The largest chance that is not rounded to 1, and how many values show whether a column may be on a grid.
+_SURE, _FEW = 1 - 1e-12, 8
 
 
 def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weights: Any = ()) -> None:
@@ -27,7 +36,10 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
     * varies at least as the noise alone does: sample variances are means over pairs of records, to which the test
       ``spread`` of `symdebias.checks.check_records` applies;
     * is farther outside of its range than three standard deviations of the noise with a probability of at most 1/9 for
-      each record (Chebyshev), and for a share f of n records of at most exp(-n KL(f, 1/9)) (Chernoff).
+      each record (Chebyshev), and for a share f of n records of at most exp(-n KL(f, 1/9)) (Chernoff);
+    * is outside of its range with the probability `least_chance_outside` at least, and within it in all of n records
+      with (1 - p)^n at most: so are true records, and noised ones that were clipped. Whole numbers, of which there are
+      few different ones, are told by the test ``rounded`` of `symdebias.checks.check_records` instead.
 
     Columns are those that `symdebias.checks.scaled.refuse_scaled` looks at.
 
@@ -76,11 +88,24 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
                 if -n * _divergence(outside, 1 / _LONG**2) < limit:
                     how = "lies outside of its declared range, farther than the noise takes it"
             if how:
-                raise ValueError(
-                    f"column {place.start + index} of X {how}: it is in other units than those of the release, or "
-                    f"{mechanism!r} did not noise it, or it was changed afterwards. Pass noised.X as privatize "
-                    "returned it; what symdebias.ReleaseScaler returned goes with its scaled_release."
-                )
+                raise ValueError(_refusal(place.start + index, how, mechanism))
+        if reach is None:
+            continue
+        for index in map(int, np.flatnonzero(np.abs(looked_at[:, place] - middle).max(axis=0) <= reach)):
+            column, divisor = looked_at[:, place.start + index], float(divisors[index])
+            variance = float(variances[index]) / divisor**2
+            chance = least_chance_outside(mechanism, noise, divisor, variance, reach) if variance > 0 else 0.0
+            if _log_p_of_staying(column, chance, math.sqrt(variance)) < limit:
+                how = "lies within its declared range in all records, where noise takes many out of it"
+                raise ValueError(_refusal(place.start + index, how, mechanism))
+
+
+def _refusal(column: int, how: str, mechanism: Mechanism) -> str:
+    return (
+        f"column {column} of X {how}: it is in other units than those of the release, or {mechanism!r} did not noise "
+        "it, or it was changed afterwards. Pass noised.X as privatize returned it; what symdebias.ReleaseScaler "
+        "returned goes with its scaled_release."
+    )
 
 
 def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: float | None) -> list[int]:
@@ -90,6 +115,18 @@ def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: 
         if reach is not None:
             suspect |= (np.abs(columns - middle) > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
     return [int(place) for place in np.flatnonzero(suspect)]
+
+
+def _log_p_of_staying(column: FloatArray, chance: float, sigma: float) -> float:
+    """Return a bound on the log probability that noise leaves a column within its range, and whole where it is so."""
+    stays = math.log1p(-min(chance, _SURE))
+    # Most columns are not on a grid, as few values tell, and what is left costs more than these looks.
+    is_whole = sigma > 0 and rounded(sigma, "", column[:_FEW]).log_p < 0
+    if not is_whole and len(column) * stays >= math.log(_FALSE_ALARMS):
+        return 0.0
+    # What was noised once and stands in several records counts once; so do true values that are whole numbers.
+    different = np.unique(column)
+    return min(len(different) * stays, rounded(sigma, "", different).log_p if is_whole else 0.0)
 
 
 def _divergence(share: float, chance: float) -> float:

@@ -21,7 +21,7 @@ from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
 from symdebias.mechanisms import Mechanism
 from symdebias.mechanisms.base import ChannelMechanism
-from symdebias.release import Release
+from symdebias.release import Noised, Release
 from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
 from symdebias.release.required import require_release
@@ -112,7 +112,7 @@ class Formula:
         for term in terms:
             self._require_columns(table, {name for factor in term.factors for name in _variables(factor)}, term)
         made = self._made(rest, table)
-        self._spec = made.model_spec
+        self._spec, self._needed = made.model_spec, _named(rest)
         expanded = [name for name in made.columns if name != "Intercept"]
         if not (expanded or self._plain):
             raise ValueError(f"{self.text!r:.200} names no column. Name one on the right.")
@@ -143,7 +143,7 @@ class Formula:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                made = self._spec.get_model_matrix(table, context={}, na_action="raise")
+                made = self._spec.get_model_matrix(table[self._needed], context={}, na_action="raise")
             except Exception as error:
                 # What formulaic says may show values of records.
                 raise ValueError(
@@ -281,8 +281,9 @@ class Formula:
 
     def _made(self, terms: list[Any], table: Any) -> Any:
         """Return formulaic's matrix of terms without noise."""
+        named = _named(terms)
         try:
-            return self._formulaic.Formula(terms).get_model_matrix(table, context={}, na_action="raise")
+            return self._formulaic.Formula(terms).get_model_matrix(table[named], context={}, na_action="raise")
         except Exception as error:
             text = " + ".join(map(str, terms))
             raise ValueError(
@@ -482,6 +483,12 @@ def _noised_columns(release: Any) -> dict[str, Mechanism]:
 
 def _table(data: Any) -> Any:
     """Return data as a table of pandas."""
+    if isinstance(data, Noised):
+        columns = "noised.X.assign" if hasattr(data.X, "assign") else "pandas.DataFrame(noised.X.to_dict()).assign"
+        raise TypeError(
+            "data must be a table with named columns, the target among them; got Noised. Pass "
+            f"{columns}({data.target_name}=noised.y)."
+        )
     if not _arrays.is_table(data):
         raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
     _arrays.column_names(data)
@@ -544,6 +551,26 @@ def _variables(factor: Any, more: frozenset[str] = frozenset()) -> set[str]:
     others = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     others |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in others}
+
+
+def _named(terms: list[Any]) -> list[str]:
+    """Return the columns that terms name, which are all that formulaic is to see: another would hide a function.
+
+    Raises
+    ------
+    ValueError
+        A column is called as a function is that they call.
+    """
+    factors = [factor for term in terms for factor in term.factors]
+    named = {name for factor in factors for name in _variables(factor)}
+    called = {name for factor in factors if factor.eval_method.value == "python" for name in _calls(factor)}
+    both = sorted(named & called)
+    if both:
+        raise ValueError(
+            f"{both[0]} is a column and a function in {' + '.join(map(str, terms))!r:.200}, and a name in a formula is "
+            "one of them. Give the column another name in the table and in the release."
+        )
+    return sorted(named)
 
 
 def _calls(factor: Any) -> set[str]:

@@ -4,6 +4,7 @@ Two forms exist: in the score u = theta'x and the target (generalised linear mod
 losses), and free-form in named features and parameters.
 """
 
+import difflib
 import functools
 import inspect
 import itertools
@@ -20,6 +21,7 @@ from symdebias import _markup
 from symdebias._arrays import FloatArray
 from symdebias._budget import check, timed
 from symdebias._domains import check_name, shown
+from symdebias._losses import CATALOGUE, why_outside
 from symdebias.losses.admission import require_admitted
 from symdebias.losses.finiteness import jump, overflows, singular_score
 from symdebias.losses.tracing import traced
@@ -207,7 +209,7 @@ class Loss:
         )
 
     def with_target_values(self, values: Sequence[float]) -> "Loss":
-        """Return the loss as declared for a target of finitely many values.
+        """Return the loss of a continuous target as declared for one of finitely many values.
 
         Parameters
         ----------
@@ -217,7 +219,8 @@ class Loss:
         Raises
         ------
         ValueError, TypeError
-            They are no such values, or the loss is not real and finite at one of them.
+            They are no such values, or the loss is not real and finite at one of them; or it has other target values,
+            for which `recoded` is the same loss in other numbers.
 
         Examples
         --------
@@ -230,6 +233,13 @@ class Loss:
             self.expression, scores=self.scores, features=self.features, parameters=self.parameters,
             target=self.target, target_values=values, name=self.name,
         )  # fmt: skip
+        if self.target_values is not None and set(self.target_values) != set(declared.target_values or ()):
+            # At y = 0 the loss of the margin y u, say, is the same for all scores.
+            raise ValueError(
+                f"{self.expression} is declared for the target values {shown(self.target_values, 60)}, and at "
+                f"{shown(tuple(values), 60)} the same expression is another loss. The same loss in other numbers is "
+                "loss.recoded(values); another loss is declared as symdebias.Loss(expression, ...)."
+            )
         return declared
 
     def recoded(self, values: Sequence[float]) -> "Loss":
@@ -471,9 +481,22 @@ def require_loss(loss: Any) -> None:
     if isinstance(loss, Loss):
         return
     remedy = "Take one of symdebias.losses, such as symdebias.losses.logistic(), or declare one."
-    if callable(loss) and hasattr(loss, "__name__"):
+    if isinstance(loss, str):
+        remedy = _of_name(loss)
+    elif callable(loss) and hasattr(loss, "__name__"):
         remedy = f"Call it: {loss.__name__}()."
     raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}. {remedy}")
+
+
+def _of_name(text: str) -> str:
+    """Return what to give in the place of a text, which may be a name of the catalogue or a formula."""
+    name = text.strip().lower().replace("-", "_").replace(" ", "_")
+    found = name if name in CATALOGUE else next(iter(difflib.get_close_matches(name, CATALOGUE, 1)), None)
+    if found is None:
+        of_ones_own = "Take one of symdebias.losses, or declare one: text is never evaluated."
+        return why_outside(name) or f"{of_ones_own} There are {', '.join(CATALOGUE)}."
+    needed = CATALOGUE[found].needs
+    return f"Pass symdebias.losses.{found}({f'{needed}=...' if needed else ''})."
 
 
 def _check_takes_score_and_target(function: Any) -> None:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import BooleanArray, FloatArray, check_finite_values, value_array
+from symdebias._arrays import BooleanArray, FloatArray, check_finite_values, truth_as_labels, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.clipping import clipped_in_place
+from symdebias.mechanisms.making import Making
 from symdebias.mechanisms.ranges import Ball, Labels, Numbers, Pair, Range
 from symdebias.noise import (
     AdditiveNoise,
@@ -116,7 +117,7 @@ class Clipped:
         self.mechanism = mechanism
 
 
-class Mechanism(ABC):
+class Mechanism(metaclass=Making):
     """A way of noising, immutable and comparable: a frozen dataclass, whose fields are the entries of its card.
 
     A new mechanism states its `kind`, `noise`, `guarantee` and `range`, and its draw (`_add_noise`). One of labels
@@ -274,6 +275,8 @@ class Mechanism(ABC):
             Values are not finite numbers, or cannot be brought within the bounds (a label that was not
             declared).
         """
+        if isinstance(self.range, Labels):
+            values = truth_as_labels(values, self.range.values)
         array = value_array(values, check_finite=False)
         if not (self.range.refuses_infinite or all_finite(array)):
             check_finite_values(array)

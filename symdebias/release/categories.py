@@ -1,5 +1,6 @@
 """Categories in arrays and tables: codes, the numbers that mechanisms take, and what their owners call them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,25 @@ def column_codes(column: FloatArray, labels: Labels, name: str) -> FloatArray:
     return column
 
 
-def target_numbers(y: Any, labels: Labels | None, *, rows: int, check_finite: bool = True) -> FloatArray:
-    """Return a target as numbers, checked: text as its codes, everything else as it is.
+def target_numbers(
+    y: Any, labels: Labels | None, *, rows: int, numbers: Sequence[float] | None = None, check_finite: bool = True
+) -> FloatArray:
+    """Return a target as numbers, checked: text as its codes, true and false as 1 and 0 where these are the labels.
 
-    Without `check_finite`, NaN and infinity are left to the caller.
+    Everything else is as it is. `numbers` are the labels where no mechanism has them. Without `check_finite`, NaN and
+    infinity are left to the caller.
     """
-    if labels is not None and labels.is_text and np.asarray(y).dtype.kind in "OUST":
-        y = _arrays.codes_array(y, labels.values, "y")
+    if labels is not None and labels.is_text:
+        kind = np.asarray(y).dtype.kind
+        if kind == "b" and not {"False", "True"} <= set(labels.values):
+            # As 0 and 1 they would be the places of labels, in the order that these happen to be declared in.
+            raise TypeError(
+                f"y holds true and false, and the labels are {', '.join(labels.values[:8])}. Pass these: "
+                "numpy.where(y, a, b), where a is the label of each that is true."
+            )
+        if kind in "OUSTb":
+            y = _arrays.codes_array(y, labels.values, "y")
+    y = _arrays.truth_as_labels(y, numbers if labels is None else labels.values)
     return _arrays.target_array(y, rows=rows, check_finite=check_finite)
 
 

@@ -182,7 +182,7 @@ class Coupling:
         TypeError, ValueError
             They are no numbers, or not of the declared labels.
         """
-        target = _arrays.target_array(y, rows=rows)
+        target = _arrays.target_array(_arrays.truth_as_labels(y, self.values), rows=rows)
         if self.values is None:
             return target
         _arrays.check_labels(target, self.values, "labels", remedy="declare target_values={} on the release")

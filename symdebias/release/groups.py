@@ -13,6 +13,7 @@ from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.base import Noise
 from symdebias.mechanisms.coordinates import Coordinates, TargetCoordinate
+from symdebias.mechanisms.making import kind_of
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release.columns import checked_names
@@ -61,7 +62,8 @@ def _groups(features: Any, one_hot: OneHot) -> Groups:
     if not isinstance(features, Mapping) or not features:
         raise TypeError(
             "features must be a mechanism, a mapping from columns to mechanisms, or None; got "
-            f"{type(features).__name__}{' without entries' if features == {} else ''}."
+            f"{kind_of(features)}{' without entries' if features == {} else ''}. "
+            "Pass a mechanism, such as GaussianMechanism(epsilon, delta, radius)."
         )
     groups = []
     for key, mechanism in features.items():
@@ -70,7 +72,7 @@ def _groups(features: Any, one_hot: OneHot) -> Groups:
             raise ValueError("features has a group without columns. Name at least one.")
         if not isinstance(mechanism, Mechanism):
             raise TypeError(
-                f"features are noised by mechanisms; got {type(mechanism).__name__}. Pass a mechanism, such as "
+                f"features are noised by mechanisms; got {kind_of(mechanism)}. Pass a mechanism, such as "
                 "GaussianMechanism or RandomizedResponse."
             )
         _refuse_clipped(mechanism)
@@ -259,7 +261,7 @@ def report_outside(found: Outside, outside: str, *, stacklevel: int = 3) -> None
             raise ValueError(
                 f"all {records} records lie outside the declared bounds of {name}, so that clipping would leave little "
                 "of it; nothing was noised or counted. Bounds are those of (x - center)/scale: declare public ones in "
-                'the units of the data, or center= and scale=, or pass outside="clip-all" where that is meant.'
+                'the units of the data, or a public center and scale, or pass outside="clip-all" where that is meant.'
             )
     if count and outside == "refuse":
         raise ValueError(

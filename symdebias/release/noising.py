@@ -52,7 +52,8 @@ def noised_records(
     labels = labels_of_target(release.target, "range")
     target = None
     if y is not None:
-        target = target_numbers(y, labels, rows=len(matrix))
+        own = None if release.coupling is None else release.coupling.values
+        target = target_numbers(y, labels, rows=len(matrix), numbers=own)
         _arrays.check_same_index(X, y)
     is_own = _is_own(matrix, X)
     released = standardised(matrix, columns, release.center, release.scale, in_place=is_own)

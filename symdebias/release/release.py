@@ -13,6 +13,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
+from symdebias.mechanisms.making import kind_of
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise
 from symdebias.privacy import Guarantee, Ledger, compose
 from symdebias.release import card
@@ -151,7 +152,7 @@ class Release:
         noiseless = one_hot.released(checked_names(noiseless, "noiseless"))
         if target is not None and not isinstance(target, (Mechanism, str)):
             raise TypeError(
-                f"target must be a mechanism or None; got {type(target).__name__}. Pass a RandomizedResponse, a "
+                f"target must be a mechanism or None; got {kind_of(target)}. Pass a RandomizedResponse, a "
                 'GaussianMechanism, "margin", "joint", or None for a target that is released as it is.'
             )
         named = Counter(name for names, _ in groups for name in names or ())

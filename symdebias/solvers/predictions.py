@@ -3,6 +3,7 @@
 What a score means is read off the loss, by `symdebias.losses.meaning`; here are the numbers.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ from symdebias import _arrays
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._rows import counted_from
 from symdebias._tables import number_of_rows
+from symdebias.checks.records import middle_and_reach
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.losses import Loss
 from symdebias.losses.meaning import Meaning, meaning_of
-from symdebias.mechanisms.ranges import Labels
+from symdebias.mechanisms.ranges import Ball, Labels
 from symdebias.release import Release
 from symdebias.release.categories import as_declared
 from symdebias.release.columns import standardised
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 # Records of a table, or scores, that are looked at at a time: a power of two, so that products are those of all.
 _AT_ONCE = 2**15
+# Of so many records it is seen whether they may be released ones: fewer tell nothing, and this share is many.
+_LOOKED_AT, _FEWEST, _MANY = 4096, 20, 0.05
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,7 @@ class Predictor:
                     with counted_from(start):
                         parts.append(self._scores(_arrays.take_rows(X, slice(start, min(start + _AT_ONCE, count)))))
                 return np.concatenate(parts)
-        matrix = collected_matrix(self.release, X)
-        bound = self.release if not (self.release.center or self.release.scale) else bound_to(self.release, X)
-        if bound.center or bound.scale:
-            assert bound.columns is not None
-            matrix = standardised(matrix, bound.columns, bound.center, bound.scale)
+        matrix = self._matrix(X)
         rows = self.release.design(matrix.shape[1]).rows(matrix)
         if rows.shape[1] != self.theta.shape[-1]:
             raise ValueError(
@@ -159,6 +159,46 @@ class Predictor:
             )
         scores: FloatArray = rows @ self.theta.T
         return scores
+
+    def _matrix(self, X: Any) -> FloatArray:
+        """Return true columns as they were before they were noised, shape (n, p)."""
+        matrix = collected_matrix(self.release, X)
+        bound = self.release if not (self.release.center or self.release.scale) else bound_to(self.release, X)
+        if bound.center or bound.scale:
+            assert bound.columns is not None
+            matrix = standardised(matrix, bound.columns, bound.center, bound.scale)
+        return matrix
+
+    def note_released(self, X: Any) -> None:
+        """Warn where many records lie outside of their declared bounds: released ones, which are no true ones.
+
+        Some thousand are looked at. Of true records those that lie there were clipped before the noise, so that a model
+        of them is one of other records.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            Records, which `scores` has taken.
+        """
+        if self.release.categories:
+            # Columns are noised as indicators, which records do not have.
+            return
+        matrix = self._matrix(_arrays.take_rows(X, slice(0, _LOOKED_AT)))
+        outside = np.zeros(len(matrix), dtype=bool)
+        for place, mechanism in self.release.placed(matrix.shape[1]):
+            rows, (middle, reach) = matrix[:, place], middle_and_reach(mechanism)
+            # What lies at the bounds may be beyond them by rounding.
+            if isinstance(mechanism.range, Ball):
+                outside |= mechanism.range.clip((1 - 1e-9) * rows)[1]
+            elif reach is not None:
+                outside |= np.any(np.abs(rows - middle) > (1 + 1e-9) * reach, axis=1)
+        if len(matrix) >= _FEWEST and outside.mean() > _MANY:
+            warnings.warn(
+                "many of these records lie outside of the bounds that the release declares, as released ones do, and "
+                "score judges predictions for true ones. Of released records symdebias.evaluation.evaluate estimates "
+                "what true ones would give; a search of scikit-learn takes scoring=symdebias.CorrectedScorer(metric).",
+                stacklevel=4,
+            )
 
     def codes(self, scores: FloatArray) -> IntegerArray:
         """Return the places among the target values of the labels of least loss, shape (n,)."""
@@ -246,6 +286,7 @@ class Predictor:
         """Return the accuracy or R2; see `Fit.score`."""
         kind, scores = self.predicts, self.scores(X, offset)
         rows = len(scores)
+        self.note_released(X)
         _arrays.check_same_index(X, y, sample_weight=sample_weight)
         weights = np.ones(rows) if sample_weight is None else _arrays.weights_array(sample_weight, rows=rows)
         if kind == "label":

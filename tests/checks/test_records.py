@@ -11,9 +11,10 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.checks import check_records
-from symdebias.checks.records import _log_p_of_ties
+from symdebias.checks.records import _log_p_of_ties, least_chance_outside, middle_and_reach
 from symdebias.checks.scaled import refuse_scaled
 from symdebias.checks.units import refuse_other_units
+from symdebias.mechanisms.ranges import Numbers
 
 # Features are never clipped, and input perturbation has vectors of its own.
 NAMES = [name for name in MECHANISMS if not name.startswith("clipped") and name != "input perturbation"]
@@ -296,6 +297,56 @@ def test_records_in_their_own_units_are_taken_whatever_is_true_and_sorted_too():
         refuse_other_units(corrected, np.sort(noised.X, axis=0))
         # One noised record of many households, in a row for each of their people.
         refuse_other_units(corrected, np.repeat(noised.X, 100, axis=0))
+
+
+OF_NUMBERS = {
+    "Laplace": sd.LaplaceMechanism(5.0, bounds=(0, 5)),
+    "staircase": sd.StaircaseMechanism(5.0, bounds=(0, 5)),
+    "Laplace in a ball": sd.LaplaceMechanism(5.0, radius=5.0),
+    "normal": sd.GaussianMechanism(8.0, 1e-5, radius=5.0),
+    "spherical Laplace": sd.SphericalLaplaceMechanism(5.0, radius=5.0),
+}
+
+
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+@pytest.mark.parametrize("mechanism", OF_NUMBERS.values(), ids=OF_NUMBERS)
+def test_fits_refuse_records_that_were_not_noised_at_all(solver, mechanism):
+    """True records, numbers or counts, and noised ones that were clipped, all of which vary as much as noise does."""
+    rng = np.random.default_rng(0)
+    release = sd.Release({"rooms": mechanism}, fit_intercept=True)
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    seen = r"column 0 of X (lies within its declared range in all|varies less than its noise)"
+    for X in (rng.uniform(0, 5, (4_000, 1)), rng.integers(0, 6, (4_000, 1)), rng.choice([0.0, 5.0], (4_000, 1))):
+        y = X[:, 0] + rng.normal(size=4_000)
+        noised = release.privatize(X, y, random_state=0)
+        refuse_other_units(corrected, noised.X)
+        assert check_records(release, noised.X, noised.y).fits
+        assert "range" in flagged(release, X.astype(float), noised.y)
+        for other in (X, noised.X.clip(0, 5)) if len(np.unique(X)) > 2 else (X,):
+            with pytest.raises(ValueError, match=seen):
+                solver(corrected, other, noised.y)
+    # Noise that hardly ever takes a number out of its range.
+    exact = sd.Release({"rooms": mechanism.with_epsilon(200.0)}, fit_intercept=True)
+    middle = exact.privatize(rng.uniform(1, 4, (4_000, 1)), X[:, 0], random_state=1)
+    refuse_other_units(sd.debias(sd.losses.least_squares(), exact), middle.X)
+
+
+@pytest.mark.parametrize("mechanism", OF_NUMBERS.values(), ids=OF_NUMBERS)
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_chance_to_be_outside_is_a_lower_bound_for_all_true_values(mechanism, width):
+    """100,000 draws: a bound that is .01 too large at .25 is seen at 7 standard errors; alarms are one in a million."""
+    if width > 1 and isinstance(mechanism.range, Numbers):
+        width = 1
+    noise = mechanism.noise_on(width)
+    middle, reach = middle_and_reach(mechanism)
+    bound = least_chance_outside(mechanism, noise, 1.0, noise.coordinate_variances(width)[0], reach)
+    assert bound > 1e-3
+    for place in (-1.0, -0.5, 0.0, 1.0):
+        X = np.zeros((100_000, width))
+        X[:, 0] = middle + place * reach
+        sent = mechanism.privatize(X, random_state=1).reshape(100_000, -1)[:, 0]
+        share = np.mean(np.abs(sent - middle) > reach)
+        assert share > bound - 5 * np.sqrt(bound * (1 - bound) / 100_000)
 
 
 @pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])

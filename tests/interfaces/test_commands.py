@@ -128,6 +128,16 @@ def test_the_words_of_metrics_are_those_of_the_library():
     assert parser.METRICS == METRICS
 
 
+def test_a_ledger_that_begins_says_so_once(folder, tmp_path, capsys):
+    words = ["privatize", folder / "people.csv", "--schema", folder / "schema.toml", "--population", "panel",
+             "--total", "60,1e-5", "--ledger", tmp_path / "spnet.jsonl", "--json"]  # fmt: skip
+    for out, is_new in (("once", True), ("twice", False)):
+        assert cli.main([*map(str, words), "--out", str(tmp_path / out)]) == 0
+        told = capsys.readouterr()
+        assert strict(told.out)["records"] == 20_000
+        assert ("note: there was no ledger at" in told.err) == ("spnet.jsonl, and a new one" in told.err) == is_new
+
+
 def test_a_release_is_counted_and_written(folder, capsys):
     out = printed(capsys, "ledger", folder / "spent.jsonl")
     assert "panel: 1 releases" in out
@@ -247,6 +257,9 @@ def test_derivations_are_printed(capsys):
     assert answer["method"] == "exact"
     assert answer["corrected"] == "(-c*y/2 + 1/2)*exp(-s/2 + u) + (c*y/2 + 1/2)*exp(-s/2 - u)"
     assert "e^{" in printed(capsys, "derive", "exp(-y*u)", "--noise", "gaussian:0.5", "--latex")
+    # A loss by name stays the same loss for labels in other numbers.
+    recoded = printed(capsys, "derive", "exponential", "--target-values", "0,1", "--noise", "gaussian:0.5")
+    assert "loss        exp(-u*(2*y - 1))" in recoded
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
 
 

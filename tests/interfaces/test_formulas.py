@@ -168,6 +168,20 @@ def test_a_table_in_the_place_of_the_formula_is_not_shown():
     assert "plague" not in str(raised.value)
 
 
+def test_noised_records_in_the_place_of_a_table_are_told_how_to_be_one(tmp_path):
+    release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.1)}, fit_intercept=True)
+    noised = release.privatize(table()[["age"]], table()["pay"], random_state=0)
+    with pytest.raises(TypeError, match=r"got Noised. Pass noised.X.assign\(target=noised.y\)\."):
+        sd.fit("target ~ age", noised, noised.release)
+    assert sd.fit("target ~ age", noised.X.assign(target=noised.y), noised.release).names == ("age", "intercept")
+    noised.save(tmp_path / "folder", target_name="pay")
+    loaded = sd.load(tmp_path / "folder")
+    with pytest.raises(TypeError, match=r"Pass pandas.DataFrame\(noised.X.to_dict\(\)\).assign\(pay=noised.y\)\."):
+        sd.fit("pay ~ age", loaded, loaded.release)
+    found = sd.fit("pay ~ age", pd.DataFrame(loaded.X.to_dict()).assign(pay=loaded.y), loaded.release)
+    assert found.names == ("age", "intercept")
+
+
 def test_names_with_signs_are_said_to_need_backquotes():
     data, release = with_odd_names()
     with pytest.raises(ValueError, match=r"names hours, which .* stands between backquotes: `hours-per-week`"):
@@ -212,6 +226,24 @@ def test_categories_and_functions_called_like_columns_are_none():
     for call, name in (("exp(contr)", "contr"), ("log(log)", "log")):
         with pytest.raises(ValueError, match=f"it transforms {name} after its noise"):
             sd.Formula(f"pay ~ age + {call}", data, release)
+
+
+@pytest.mark.parametrize("others", [("scale",), ("scale", "log", "poly", "center", "C", "contr")])
+def test_a_column_called_like_a_function_does_not_hide_it(others):
+    data = table().assign(**{name: np.arange(90.0) for name in others})
+    release = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year", "region", *others))
+    text = "log(pay) ~ age + scale(year) + poly(year, 2) + C(region, contr.helmert)"
+    made, plain = sd.Formula(text, data, release), sd.Formula(text, table(), release)
+    pd.testing.assert_frame_equal(made.X, plain.X)
+    np.testing.assert_array_equal(made.y, plain.y)
+    # So it is for other records, which need not have the columns that the formula leaves out.
+    pd.testing.assert_frame_equal(made.columns(data[:9]), plain.columns(table()[:9]))
+    pd.testing.assert_frame_equal(made.columns(table()[:9]), plain.columns(table()[:9]))
+    # By itself it is a column.
+    np.testing.assert_array_equal(sd.Formula("pay ~ age + scale", data, release).X["scale"], data["scale"])
+    for both in ("pay ~ age + scale(year) + scale", "pay ~ age + scale(scale)", "pay ~ age + scale(year):scale"):
+        with pytest.raises(ValueError, match=r"^scale is a column and a function in .*another name in the table and"):
+            sd.Formula(both, data, release)
 
 
 def test_a_target_with_noise_is_not_transformed():

@@ -77,6 +77,19 @@ def test_a_recoded_loss_is_the_same_function_of_other_labels():
 
 
 @pytest.mark.parametrize(
+    ("loss", "values"),
+    [(sd.losses.logistic(), (0, 1)), (sd.losses.logistic(), (-1, 0, 1)), (sd.losses.softmax(3), (0, 1)),
+     (sd.losses.softmax(3), (1, 2, 3))],
+)  # fmt: skip
+def test_values_of_a_loss_are_not_changed_under_its_expression(loss, values):
+    """The log loss log(1 + exp(-u y)) at y = 0 would be log(2) for all scores."""
+    with pytest.raises(ValueError, match=r"is declared for the target values .*loss.recoded\(values\)"):
+        loss.with_target_values(values)
+    assert loss.with_target_values(loss.target_values[::-1]) == loss
+    assert loss.with_target_values(list(map(int, loss.target_values))) == loss
+
+
+@pytest.mark.parametrize(
     ("loss", "values", "message"),
     [
         (sd.losses.least_squares(), (0, 1), "as many numbers as the loss has"),

@@ -584,6 +584,53 @@ def test_every_argument_of_every_maker_has_refused_values():
         assert given_to <= set(BAD)
 
 
+@pytest.mark.parametrize("name", TYPES)
+def test_a_class_says_what_it_is_made_of(name):
+    kind, taken = TYPES[name], inspect.signature(TYPES[name]).parameters
+    needed = [one.name for one in taken.values() if one.default is one.empty]
+    with pytest.raises(TypeError, match=f"^{name} was not given ") as refused:
+        kind()
+    assert all(f" {argument}" in str(refused.value) for argument in taken)
+    assert ("from_scale(scale)" in str(refused.value)) == hasattr(kind, "from_scale")
+    with pytest.raises(TypeError, match=f"^{name} takes no sigma. Give {needed[0]}"):
+        kind(sigma=2.0)
+    # No cause is shown above it, which would be Python's own words for the same.
+    assert refused.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: sd.GaussianMechanism(2),
+            "was not given delta and radius. Give delta, .* 1e-5; radius, ",
+        ),
+        (
+            lambda: sd.LaplaceMechanism(scale=5),
+            "takes no scale. Give epsilon, .* bounds= and radius=. Noise ",
+        ),
+        (lambda: sd.LaplaceMechanism(1.0, (0, 1), None, 4), "takes 3 arguments by place, and 4 were given"),
+        (lambda: sd.LaplaceMechanism(1.0, epsilon=2.0), "was given epsilon twice"),
+        (lambda: sd.LaplaceMechanism(**{"x" * 200: 2.0}), "takes no x{60}\\. "),
+    ],
+)
+def test_arguments_that_are_none_of_a_class(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_an_error_of_a_mechanism_of_ones_own_is_its_own():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Failing(sd.UniformMechanism):
+        def __post_init__(self):
+            raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match=r"^of its own$"):
+        Failing(1.0)
+    with pytest.raises(TypeError, match="Failing was not given half_width"):
+        Failing()
+
+
 @pytest.mark.parametrize(
     ("name", "argument"), [(name, argument) for name, sound in MAKERS.items() for argument in sound]
 )

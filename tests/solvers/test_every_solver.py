@@ -160,3 +160,19 @@ def test_labels_of_another_coding_are_refused_under_additive_noise(solve):
     corrected = sd.debias(sd.losses.exponential() if solve is sd.sgd else sd.losses.logistic(), noised.release)
     with pytest.raises(ValueError, match=r"not the labels -1 and 1: .* and labels have 1"):
         solve(corrected, noised.X, noised.y)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_the_columns_of_a_table_name_the_parameters_of_a_private_fit(name, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=["hours per week", "age"])
+    fit, of_array = called(name, X=table, random_state=0), called(name, random_state=0)
+    np.testing.assert_array_equal(fit.theta, of_array.theta)
+    assert fit.names[:2] == ("hours per week", "age")
+    assert of_array.names[:2] == ("x0", "x1")
+    # So that other tables are matched by name.
+    scores = fit.decision_function(X)
+    np.testing.assert_array_equal(fit.decision_function(table[["age", "hours per week"]]), scores)
+    assert fit.own_guarantee == of_array.own_guarantee
+    fit.save(tmp_path / "fit.npz")
+    assert sd.Fit.load(tmp_path / "fit.npz").names == fit.names

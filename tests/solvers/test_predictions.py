@@ -221,3 +221,34 @@ def test_scores_exist_without_a_meaning():
 def test_targets_that_cannot_be_judged_are_refused(loss, y, message):
     with pytest.raises(ValueError, match=message):
         fitted(loss, TWO, [1.0, 1.0]).score(X, y)
+
+
+JUDGED = {
+    "numbers": sd.Release(
+        {"a": sd.LaplaceMechanism(4.0, bounds=(1, 5)), "b": sd.DiscreteLaplaceMechanism(4.0, (1, 5))}
+    ),
+    "a ball": sd.Release({("a", "b"): sd.GaussianMechanism(8.0, 1e-5, radius=5.0)}),
+    "an octahedron": sd.Release(
+        {("a", "b"): sd.LaplaceMechanism(8.0, radius=6.0)}, center={"a": 2.0}, scale={"b": 2.0}
+    ),
+    "one vector": sd.Release({("a", "b"): sd.SphericalLaplaceMechanism(4.0, radius=5.0)}, "margin"),
+}
+
+
+@pytest.mark.parametrize("release", JUDGED.values(), ids=JUDGED)
+def test_a_score_of_released_records_is_not_taken_for_one_of_true_ones(release):
+    """True records at the bounds are judged in silence; released ones, of which many are beyond them, with a word."""
+    rng = np.random.default_rng(0)
+    X = rng.choice([[1.0, 1.0], [3.0, 4.0], [4.0, 3.0], [4.0, 2.0], [1.0, 4.0]], 400)
+    table, y = pd.DataFrame(X, columns=["a", "b"]), rng.choice([-1.0, 1.0], 400)
+    fit = fitted(sd.losses.logistic(), release, [0.5, -0.5])
+    model = sd.DebiasedClassifier(release=release, method="none")
+    noised = release.privatize(table, y, random_state=0)
+    model.fit(noised.X, noised.y)
+    for judge in (fit, model):
+        assert 0 <= judge.score(table, y) <= 1
+        assert 0 <= judge.score(X[:15] + 100, y[:15]) <= 1
+        with pytest.warns(UserWarning, match=r"many of these records lie outside .*CorrectedScorer\(metric\)"):
+            judge.score(noised.X, y)
+    known = fitted(sd.losses.logistic(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(9.0)}), [0.5, -0.5])
+    assert 0 <= known.score(noised.X, y) <= 1

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,12 @@ __all__ = ["FAILED", "INTERRUPTED", "REFUTED", "main", "show", "tell", "watched"
 # Exit codes: 0 done; 1 could not be done; 2 the words are no command (by argparse); 3 an audit refutes a guarantee; 130
 # Ctrl-C, as shells have it.
 FAILED, REFUTED, INTERRUPTED = 1, 3, 130
+
+# Arguments in messages of the library, and the options that are the same.
+_OPTIONS = {
+    "l2": "--l2", "method": "--method", "order": "--order", "outside": "--outside", "random_state": "--seed",
+    "samples": "--samples",
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module, _, function = options.run.partition(":")
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = _note
+        warnings.showwarning = lambda message, *_, **__: _note(message, options)
         try:
             return int(getattr(importlib.import_module(module), function)(options) or 0)
         except BrokenPipeError:
@@ -56,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
             return FAILED
         except (SymdebiasError, ValueError, TypeError, OSError, MemoryError) as error:
-            print(f"symdebias: {_in_words(error)}", file=sys.stderr)
+            print(f"symdebias: {_as_options(_in_words(error), options)}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             print("symdebias: interrupted", file=sys.stderr)
@@ -96,6 +103,18 @@ def _in_words(error: Exception) -> str:
     return str(error)
 
 
-def _note(message: Warning | str, *details: Any, **more: Any) -> None:
+def _as_options(text: str, options: argparse.Namespace) -> str:
+    """Return a message with the options of a command in the place of the arguments that they are in Python."""
+    for name, option in _OPTIONS.items():
+        if not hasattr(options, option.removeprefix("--")):
+            continue
+        # method="series" is --method series, and l2=-1 --l2=-1, which is how an option takes such a value.
+        text = re.sub(rf"(?<![\w.(-]){name}=([\"'])([\w-]+)\1", rf"{option} \2", text)
+        text = re.sub(rf"(?<![\w.(-]){name}=(?=[-\d])", f"{option}=", text)
+        text = re.sub(rf"(?<![\w.(-]){name}=(?![\w\"'(\[-])", option, text)
+    return text
+
+
+def _note(message: Warning | str, options: argparse.Namespace) -> None:
     """Print what a warning says, without the line of code that it stands in."""
-    print(f"symdebias: note: {message}", file=sys.stderr)
+    print(f"symdebias: note: {_as_options(str(message), options)}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The command that noises a table as a schema says."""
 
 import argparse
+import warnings
 
 from symdebias import _files
 from symdebias._domains import EPSILON
@@ -84,7 +85,15 @@ def _ledger(options: argparse.Namespace, release: Release) -> Ledger | None:
             f"the ledger {options.ledger} has no total for --population {options.population!r}, but for "
             f"{', '.join(map(repr, known)) or 'none'}. Correct the name, or declare a total by --total EPSILON,DELTA."
         )
-    return Ledger(options.ledger, options.population, total=total, others=options.others)
+    begins = not options.ledger.exists()
+    ledger = Ledger(options.ledger, options.population, total=total, others=options.others)
+    if begins:
+        warnings.warn(
+            f"there was no ledger at {options.ledger}, and a new one was begun there. If {options.population!r} has "
+            "one elsewhere, what was spent there does not count here: delete the new file, and correct the name.",
+            stacklevel=2,
+        )
+    return ledger
 
 
 def _require_named(options: argparse.Namespace, total: Guarantee) -> None:

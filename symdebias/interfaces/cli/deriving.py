@@ -8,6 +8,7 @@ import sympy as sp
 from symdebias import _losses, losses
 from symdebias.driver import debias
 from symdebias.interfaces.cli import show
+from symdebias.interfaces.coding import in_labels
 from symdebias.interfaces.symbols import meanings
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse, UniformMechanism
@@ -81,7 +82,7 @@ def _loss(options: argparse.Namespace) -> Loss:
         if options.continuous:
             raise ValueError("--continuous is for an expression; a loss by name knows its target. Leave it out.")
         made: Loss = getattr(losses, name)()
-        return made if values is None else made.with_target_values(values)
+        return in_labels(made, values)
     u, y = sp.symbols("u y", real=True)
     expression = parsing.read(options.loss.strip(), {"u": u, "y": y})
     return Loss(expression, score=u, target=y, target_values=None if options.continuous else values or (-1, 1))

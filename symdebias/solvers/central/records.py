@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.codegen.program import LOST
@@ -64,7 +65,8 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
         The loss is no loss, the records do not fit it, or bounds leave out a declared value of the target.
     """
     require_loss(loss)
-    records = plain(loss, fit_intercept=bounds.constant).records(X, y)
+    names = _arrays.column_names(X) if _arrays.is_table(X) else None
+    records = plain(loss, fit_intercept=bounds.constant, columns=names and tuple(names)).records(X, y)
     matrix, target = records.arrays
     if bounds.record_radius is not None:
         # Refuses what is too long for any radius.
@@ -99,15 +101,19 @@ def _warn(what: str) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def plain(loss: Loss, *, fit_intercept: bool) -> CorrectedLoss:
-    """Return a loss on records without noise; one for all calls, so that what was derived of it is there."""
-    return debias(loss, Release(fit_intercept=fit_intercept), method="none")
+def plain(loss: Loss, *, fit_intercept: bool, columns: tuple[str, ...] | None = None) -> CorrectedLoss:
+    """Return a loss on records without noise; one for all calls, so that what was derived of it is there.
+
+    Columns of a table have their names, by which predictions match those of others.
+    """
+    return debias(loss, Release(noiseless=columns or (), fit_intercept=fit_intercept), method="none")
 
 
 def corrected_of(records: Records) -> CorrectedLoss:
     """Return the loss of true records, as fits have it."""
     correction = records.correction
-    return plain(correction.loss, fit_intercept=correction.release.fit_intercept)
+    release = correction.release
+    return plain(correction.loss, fit_intercept=release.fit_intercept, columns=release.columns)
 
 
 def row_norms(matrix: FloatArray, *, constant: bool) -> FloatArray:
