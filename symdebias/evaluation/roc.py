@@ -247,21 +247,22 @@ def _curve(
 
     judge = _Rates("the ROC curve", signs.method, records, positives, signs, levels)
     sums, judged = judge.sums(theta), []
-    labels: FloatArray | None = None
-    if label_model == "logistic" and signs.method != "exact":
-        labels = signs.likely_labels(theta)
+    cases = signs.cases(theta, "any" if signs.method == "exact" else label_model)
     count = len(levels)
     rows: list[list[float]] = []
     for place, threshold in enumerate(levels):
         row = [threshold]
-        errors = signs.errors(theta, threshold) / 2
+        errors = [signs.errors(theta, threshold, narrow=narrow) / 2 for narrow, _ in cases]
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)
             rate = ratio_of(sums, side * count + place, 2 * count + side, below)
             judged.append(rate.of)
             row += [rate.value, rate.error]
-            known = min(below, 1.0) if labels is None else turned * labels
-            row.append(error_bound(errors, 1 / min(below, 1.0), 0.0, known) if errors.any() else 0.0)
+            biases = [0.0]
+            for off, (_, labels) in zip(errors, cases, strict=True):
+                known = min(below, 1.0) if labels is None else turned * labels
+                biases.append(error_bound(off, 1 / min(below, 1.0), 0.0, known) if off.any() else 0.0)
+            row.append(float(np.max(biases)))
         rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
     told = [math.inf if one is None else one for one in judge.each_freedom(theta, sums, judged)]

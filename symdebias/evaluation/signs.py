@@ -61,7 +61,7 @@ class Signs:
         scores = self.scores[theta.tobytes()].taken(rows)
         return np.stack([scores.less(threshold).signs() for threshold in thresholds], axis=1)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
         """Return what signs are off at `likely_scores`."""
         return np.zeros(NODES)
 
@@ -69,33 +69,56 @@ class Signs:
         """Return where true scores lie."""
         return Spread.of(self.records, theta)
 
-    def likely_scores(self, theta: FloatArray, count: int = NODES) -> FloatArray:
+    def likely_scores(self, theta: FloatArray, count: int = NODES, *, narrow: bool = False) -> FloatArray:
         """Return scores that stand for true ones, equally likely: released ones, drawn in to the debiased variance.
 
         Of many records some tell their quantiles.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        count : int
+            How many.
+        narrow : bool
+            Whether that variance is two standard errors by the noise less, in place of two more. The noise hides which
+            it is, and signs of scores that lie closer together are resolved less: a bias has to hold for both.
         """
         spread, some = self.spread(theta), self.records.some
+        shrinkage = spread.shrinkage
+        if narrow and spread.noise > 0:
+            variance, error = variance_told(self.records, theta)
+            variance = max(variance - 2 * error, 0.0)
+            shrinkage = min(shrinkage, math.sqrt(variance / (variance + spread.noise)))
         released, weights = self.scores[theta.tobytes()].taken(some).estimates, self.records.weights[some]
         share = weights / weights.sum()
         order = np.argsort(released)
         shares = np.cumsum(share[order]) - share[order] / 2
         nodes = np.interp((np.arange(count) + 0.5) / count, shares, released[order])
-        likely: FloatArray = spread.mean + (nodes - spread.mean) * spread.shrinkage
+        likely: FloatArray = spread.mean + (nodes - spread.mean) * shrinkage
         return likely
 
-    def likely_labels(self, theta: FloatArray) -> FloatArray:
-        """Return the means of labels as -1 and +1 at likely scores, logistic in the score.
+    def cases(self, theta: FloatArray, label_model: str) -> list[tuple[bool, FloatArray | None]]:
+        """Return whether likely scores are narrow, for each spread that a bias has to hold for, and labels at them.
 
-        They have the debiased means of y and of y times a smoothed sign of u.
+        Those of ``"logistic"`` are the means of labels as -1 and +1, logistic in the score, with the debiased means of
+        y and of y times a smoothed sign of u; of ``"any"`` there are none.
         """
-        nodes, light = self.likely_scores(theta), self.records.light
+        if label_model == "any":
+            return [(False, None), (True, None)]
+        light = self.records.light
         own = self if light is self.records else self.on(light)
         moments = self.records.means(functools.partial(_label_moments, signs=own, theta=theta))
-        return _logistic_labels(nodes / (float(np.std(nodes)) or 1.0), self._likely_steps(theta), moments)
+        found: list[tuple[bool, FloatArray | None]] = []
+        for narrow in (False, True):
+            nodes = self.likely_scores(theta, narrow=narrow)
+            units = nodes / (float(np.std(nodes)) or 1.0)
+            found.append((narrow, _logistic_labels(units, self._steps_at(theta, nodes), moments)))
+        return found
 
-    def _likely_steps(self, theta: FloatArray) -> FloatArray:
-        """Return smoothed signs of likely scores."""
-        return np.sign(self.likely_scores(theta))
+    def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return smoothed signs of scores."""
+        return np.sign(scores)
 
     def steps(self, theta: FloatArray) -> FloatArray:
         """Return unbiased estimates of the smoothed signs of the scores of the records."""
@@ -122,17 +145,17 @@ class SmoothSigns(Signs):
         """Return estimates of the slope of the surrogate at some records, shape (m, k)."""
         return self.scores[theta.tobytes()].taken(rows).slopes(self.smooth, thresholds)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
         """Return slopes less signs at likely scores."""
-        nodes = self.likely_scores(theta) - threshold
+        nodes = self.likely_scores(theta, narrow=narrow) - threshold
         return np.asarray(self.smooth.slope(nodes) - np.sign(nodes))
 
     def spread(self, theta: FloatArray) -> Spread:
         """Return where true scores lie."""
         return self.spreads[theta.tobytes()]
 
-    def _likely_steps(self, theta: FloatArray) -> FloatArray:
-        return self._step(theta).slope(self.likely_scores(theta))
+    def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
+        return self._step(theta).slope(scores)
 
     def steps(self, theta: FloatArray) -> FloatArray:
         """Return unbiased estimates of slopes, damped by the noise."""
@@ -161,11 +184,11 @@ class ZonalSigns(Signs):
         released = self.legendre(theta, self.scores[theta.tobytes()].taken(rows).estimates, released=True)
         return np.stack([released @ self._coefficients(theta, threshold) for threshold in thresholds], axis=1)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
         """Return polynomials less signs at likely scores."""
         if self.scores[theta.tobytes()].zonal is None:
-            return super().errors(theta, threshold)
-        nodes = self.likely_scores(theta)
+            return super().errors(theta, threshold, narrow=narrow)
+        nodes = self.likely_scores(theta, narrow=narrow)
         polynomial = self.legendre(theta, nodes) @ self._coefficients(theta, threshold)
         return np.asarray(polynomial - np.sign(nodes - threshold))
 
@@ -227,10 +250,10 @@ class ZonalSigns(Signs):
         records = SQUARED_ERROR * self.records.effective
         return self.fitted(theta, threshold, lambda nodes: np.asarray(np.sign(nodes - threshold)), records)
 
-    def _likely_steps(self, theta: FloatArray) -> FloatArray:
+    def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         if self.scores[theta.tobytes()].zonal is None:
-            return super()._likely_steps(theta)
-        return np.asarray(self.legendre(theta, self.likely_scores(theta)) @ self._coefficients(theta, 0.0))
+            return super()._steps_at(theta, scores)
+        return np.asarray(self.legendre(theta, scores) @ self._coefficients(theta, 0.0))
 
 
 def least_squares(fitted: FloatArray, priced: FloatArray, wanted: FloatArray) -> FloatArray:
@@ -314,18 +337,23 @@ def _require_spread(what: str, records: Records, theta: FloatArray) -> None:
 
     What signs are off is judged at scores of that spread. A narrower one, which the noise would hide, is resolved less.
     """
+    variance, error = variance_told(records, theta)
     noise = ReleasedScores.of(records.light, theta).noise
-    moments = functools.partial(records.means, functools.partial(_estimates_and_squares, theta=theta))
-    mean, second = records.remembered(("moments", theta.tobytes()), moments).tolist()
-    variance = second - mean**2
-    squares = functools.partial(records.means, functools.partial(_noise_of_squares, theta=theta), power=2)
-    error = math.sqrt(float(records.remembered(("noise of squares", theta.tobytes()), squares)))
     if not variance > _TOLD * error and error > 0:
         raise InferenceError(
             f"{what} needs the side of a threshold that true scores lie on, and how far they are apart is hidden: "
             f"their variance is {variance:.3g}, with a standard error of {error:.2g}, under noise of variance "
             f"{noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
         )
+
+
+def variance_told(records: Records, theta: FloatArray) -> tuple[float, float]:
+    """Return the debiased variance of true scores, and its standard error by the noise."""
+    moments = functools.partial(records.means, functools.partial(_estimates_and_squares, theta=theta))
+    mean, second = records.remembered(("moments", theta.tobytes()), moments).tolist()
+    squares = functools.partial(records.means, functools.partial(_noise_of_squares, theta=theta), power=2)
+    error = math.sqrt(float(records.remembered(("noise of squares", theta.tobytes()), squares)))
+    return second - mean**2, error
 
 
 def _estimates_and_squares(part: Records, *, theta: FloatArray) -> FloatArray:
