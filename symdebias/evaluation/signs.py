@@ -15,6 +15,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.noise import CoordinateNoise
 from symdebias.transforms import surrogate, waves
@@ -99,21 +100,23 @@ class Signs:
         return likely
 
     def cases(self, theta: FloatArray, label_model: str) -> list[tuple[bool, FloatArray | None]]:
-        """Return whether likely scores are narrow, for each spread that a bias has to hold for, and labels at them.
+        """Return what a bias has to hold for: whether likely scores are narrow, and labels at them; narrow ones last.
 
         Those of ``"logistic"`` are the means of labels as -1 and +1, logistic in the score, with the debiased means of
-        y and of y times a smoothed sign of u; of ``"any"`` there are none.
+        y and of y times a smoothed sign of u, and with the latter two standard errors less and more: where it is
+        less, so is the metric, and labels are steeper than they seem. Of ``"any"`` there are none.
         """
         if label_model == "any":
             return [(False, None), (True, None)]
         light = self.records.light
         own = self if light is self.records else self.on(light)
-        moments = self.records.means(functools.partial(_label_moments, signs=own, theta=theta))
+        sums = Sums.together(self.records.over_parts(functools.partial(_label_sums, signs=own, theta=theta)))
+        moved = 2 * sums.error(sums.only(1)) * sums.only(1)
         found: list[tuple[bool, FloatArray | None]] = []
-        for narrow in (False, True):
+        for narrow, move in ((False, -moved), (False, 0.0), (False, moved), (True, 0.0)):
             nodes = self.likely_scores(theta, narrow=narrow)
             units = nodes / (float(np.std(nodes)) or 1.0)
-            found.append((narrow, _logistic_labels(units, self._steps_at(theta, nodes), moments)))
+            found.append((narrow, _logistic_labels(units, self._steps_at(theta, nodes), sums.means + move)))
         return found
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
@@ -367,11 +370,12 @@ def _noise_of_squares(part: Records, *, theta: FloatArray) -> FloatArray:
     return np.asarray(scores.noise * (4 * np.maximum(scores.squares, 0.0) + 2 * scores.noise))
 
 
-def _label_moments(part: Records, *, signs: Signs, theta: FloatArray) -> FloatArray:
-    """Return labels, and labels times smoothed signs of their scores."""
+def _label_sums(part: Records, *, signs: Signs, theta: FloatArray) -> Sums:
+    """Return the sums of labels, and of labels times smoothed signs of their scores."""
     own = signs if part is signs.records else signs.on(part)
     labels = part.signs_of_labels()
-    return np.stack([labels, labels * own.steps(theta)], axis=1)
+    values = np.stack([labels, labels * own.steps(theta)], axis=1)
+    return Sums.of(values, part.weights, part.clusters)
 
 
 def _scores_at(part: Records, thetas: Iterable[bytes]) -> dict[bytes, ReleasedScores]:

@@ -166,6 +166,23 @@ def test_a_bias_holds_for_the_spreads_of_scores_that_strong_noise_leaves_possibl
     assert covered >= 22
 
 
+def test_a_bias_holds_for_labels_that_are_steeper_than_they_seem():
+    """An accuracy that came out low made labels look less steep, and its bias small: 77% were covered in 150 draws.
+
+    97% are. 36 of 40 are at 95%, but for 1 in 20, and 1 in 30 times at 77%.
+    """
+    rng = np.random.default_rng(0)
+    release, covered = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=3.0)), 0
+    for _ in range(40):
+        X = rng.normal(size=(500, 2))
+        y = np.where(rng.random(500) < expit(30 * (X[:, 0] - X[:, 1])), 1.0, -1.0)
+        noised = release.privatize(X, y, random_state=int(rng.integers(2**31)))
+        found = evaluate([1.0, -1.0], noised.X, noised.y, metric="accuracy", release=release, label_model="logistic")
+        low, high = found.confidence_interval()
+        covered += low < 0.9869 < high  # of 4e5 records
+    assert covered >= 36
+
+
 def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
     kinds = sd.RandomizedResponse(epsilon=1.0, categories=("a", "b", "c"))
     release = sd.Release({"first": NORMAL, "kind": kinds, "second": sd.LaplaceMechanism.from_scale(0.4)})
