@@ -50,10 +50,9 @@ class Accuracy(Metric):
         """Return the mean error of the sign over likely scores: of its size, or times the labels of the model."""
         if self.signs.method == "exact":
             return 0.0, True
-        found = []
+        errors, found = self.signs.both_errors(theta, self.threshold), []
         for narrow, labels in self.signs.cases(theta, self.label_model):
-            errors = self.signs.errors(theta, self.threshold, narrow=narrow) / 2
-            found.append(np.mean(np.abs(errors)) if labels is None else abs(np.mean(errors * labels)))
+            found.append(np.mean(np.abs(errors[narrow])) if labels is None else abs(np.mean(errors[narrow] * labels)))
         return float(np.max(found)), False
 
 

@@ -170,10 +170,11 @@ class Rate(Metric):
         hits, predicted, _ = RATES[self.name]
         # The error of the ratio is the mean of (hits y - ratio predicted) times half the error of the sign.
         weights = (hits / below, -ratio * predicted / below)
-        share, found = float(np.clip(positives, 0.0, 1.0)), []
-        for narrow, labels in self.signs.cases(theta, self.label_model):
-            errors = self.signs.errors(theta, self.threshold, narrow=narrow) / 2
-            found.append(error_bound(errors, *weights, share if labels is None else labels))
+        errors, share = self.signs.both_errors(theta, self.threshold), float(np.clip(positives, 0.0, 1.0))
+        found = [
+            error_bound(errors[narrow], *weights, share if labels is None else labels)
+            for narrow, labels in self.signs.cases(theta, self.label_model)
+        ]
         return float(np.max(found)), False
 
 

@@ -252,15 +252,15 @@ def _curve(
     rows: list[list[float]] = []
     for place, threshold in enumerate(levels):
         row = [threshold]
-        errors = [signs.errors(theta, threshold, narrow=narrow) / 2 for narrow, _ in cases]
+        errors = signs.both_errors(theta, threshold)
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)
             rate = ratio_of(sums, side * count + place, 2 * count + side, below)
             judged.append(rate.of)
             row += [rate.value, rate.error]
             biases = [0.0]
-            for off, (_, labels) in zip(errors, cases, strict=True):
-                known = min(below, 1.0) if labels is None else turned * labels
+            for narrow, labels in cases:
+                off, known = errors[narrow], min(below, 1.0) if labels is None else turned * labels
                 biases.append(error_bound(off, 1 / min(below, 1.0), 0.0, known) if off.any() else 0.0)
             row.append(float(np.max(biases)))
         rows.append(row)

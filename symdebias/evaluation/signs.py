@@ -85,19 +85,28 @@ class Signs:
             Whether that variance is two standard errors by the noise less, in place of two more. The noise hides which
             it is, and signs of scores that lie closer together are resolved less: a bias has to hold for both.
         """
-        spread, some = self.spread(theta), self.records.some
-        shrinkage = spread.shrinkage
+        spread, shrinkage = self.spread(theta), self.spread(theta).shrinkage
         if narrow and spread.noise > 0:
             variance, error = variance_told(self.records, theta)
             variance = max(variance - 2 * error, 0.0)
             shrinkage = min(shrinkage, math.sqrt(variance / (variance + spread.noise)))
+        quantiles = functools.partial(self._quantiles, theta, count)
+        nodes = self.records.remembered(("quantiles of scores", theta.tobytes(), count), quantiles)
+        likely: FloatArray = spread.mean + (nodes - spread.mean) * shrinkage
+        return likely
+
+    def _quantiles(self, theta: FloatArray, count: int) -> FloatArray:
+        """Return quantiles of released scores."""
+        some = self.records.some
         released, weights = self.scores[theta.tobytes()].taken(some).estimates, self.records.weights[some]
         share = weights / weights.sum()
         order = np.argsort(released)
         shares = np.cumsum(share[order]) - share[order] / 2
-        nodes = np.interp((np.arange(count) + 0.5) / count, shares, released[order])
-        likely: FloatArray = spread.mean + (nodes - spread.mean) * shrinkage
-        return likely
+        return np.asarray(np.interp((np.arange(count) + 0.5) / count, shares, released[order]))
+
+    def both_errors(self, theta: FloatArray, threshold: float) -> dict[bool, FloatArray]:
+        """Return half of `errors`, by whether likely scores are narrow."""
+        return {narrow: self.errors(theta, threshold, narrow=narrow) / 2 for narrow in (False, True)}
 
     def cases(self, theta: FloatArray, label_model: str) -> list[tuple[bool, FloatArray | None]]:
         """Return what a bias has to hold for: whether likely scores are narrow, and labels at them; narrow ones last.
@@ -113,10 +122,10 @@ class Signs:
         sums = Sums.together(self.records.over_parts(functools.partial(_label_sums, signs=own, theta=theta)))
         moved = 2 * sums.error(sums.only(1)) * sums.only(1)
         found: list[tuple[bool, FloatArray | None]] = []
-        for narrow, move in ((False, -moved), (False, 0.0), (False, moved), (True, 0.0)):
+        for narrow, moves in ((False, (-1.0, 0.0, 1.0)), (True, (0.0,))):
             nodes = self.likely_scores(theta, narrow=narrow)
-            units = nodes / (float(np.std(nodes)) or 1.0)
-            found.append((narrow, _logistic_labels(units, self._steps_at(theta, nodes), sums.means + move)))
+            units, steps = nodes / (float(np.std(nodes)) or 1.0), self._steps_at(theta, nodes)
+            found += [(narrow, _logistic_labels(units, steps, sums.means + move * moved)) for move in moves]
         return found
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
