@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
@@ -31,6 +32,8 @@ _MOST_WAVES = 400
 # how many likely scores and cells of released ones they are fitted to.
 _HIGHEST_DEGREE, _LEAST_FACTOR = 16, 1e-3
 _NODES, _COSINES, _CELLS = 400, 25, 128
+# The least share that a wave takes scores to be drawn in to, of what their variance says.
+_LEAST_SHARE = 0.1
 # The variance of true scores must be so many of its standard errors by the noise, or the bias is not known.
 _TOLD = 3.0
 # |u|, whose slope is the sign.
@@ -87,13 +90,18 @@ class Signs:
         """
         spread, shrinkage = self.spread(theta), self.spread(theta).shrinkage
         if narrow and spread.noise > 0:
-            variance, error = variance_told(self.records, theta)
-            variance = max(variance - 2 * error, 0.0)
-            shrinkage = min(shrinkage, math.sqrt(variance / (variance + spread.noise)))
+            asked = ("narrow", theta.tobytes(), count)
+            shrinkage = min(shrinkage, self.records.remembered(asked, functools.partial(self._narrow, theta, count)))
         quantiles = functools.partial(self._quantiles, theta, count)
         nodes = self.records.remembered(("quantiles of scores", theta.tobytes(), count), quantiles)
         likely: FloatArray = spread.mean + (nodes - spread.mean) * shrinkage
         return likely
+
+    def _narrow(self, theta: FloatArray, count: int) -> float:
+        """Return by which factor released scores are drawn in at most."""
+        variance, error = variance_told(self.records, theta)
+        variance = max(variance - 2 * error, 0.0)
+        return math.sqrt(variance / (variance + self.spread(theta).noise))
 
     def _quantiles(self, theta: FloatArray, count: int) -> FloatArray:
         """Return quantiles of released scores."""
@@ -165,6 +173,32 @@ class SmoothSigns(Signs):
     def spread(self, theta: FloatArray) -> Spread:
         """Return where true scores lie."""
         return self.spreads[theta.tobytes()]
+
+    def _narrow(self, theta: FloatArray, count: int) -> float:
+        """Return the factor at which a wave of scores has its debiased mean plus two standard errors, if it is less.
+
+        Far scores make the variance, and signs are off among those in the middle, which a wave of their width tells.
+        """
+        middle, most = self.spread(theta).mean, super()._narrow(theta, count)
+        away = self.records.remembered(
+            ("quantiles of scores", theta.tobytes(), count), functools.partial(self._quantiles, theta, count)
+        )
+        away = away - middle
+        width = float(np.median(np.abs(away)))
+        if not width > 0:
+            return most
+        wave = functools.partial(_wave_sums, theta=theta, frequency=1 / width, middle=middle)
+        sums = Sums.together(self.records.over_parts(wave))
+        wanted = sums.mean(sums.only(0)) + 2 * sums.error(sums.only(0))
+
+        def excess(factor: float) -> float:
+            return float(np.mean(np.cos(factor * away / width))) - wanted
+
+        if excess(most) >= 0:
+            return most
+        # Scores that are all the same would have no order to be wrong about.
+        least = _LEAST_SHARE * most
+        return least if excess(least) <= 0 else float(brentq(excess, least, most, xtol=1e-4))
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         return self._step(theta).slope(scores)
@@ -377,6 +411,13 @@ def _noise_of_squares(part: Records, *, theta: FloatArray) -> FloatArray:
     """Return variances of squares by normal noise: far scores, which tell the spread, have no part in it."""
     scores = ReleasedScores.of(part, theta)
     return np.asarray(scores.noise * (4 * np.maximum(scores.squares, 0.0) + 2 * scores.noise))
+
+
+def _wave_sums(part: Records, *, theta: FloatArray, frequency: float, middle: float) -> Sums:
+    """Return the sums of unbiased estimates of cos(w (u - middle)) at true scores u."""
+    scores = ReleasedScores.of(part, theta).less(middle)
+    (wave,) = scores.waves(frequency, 1)
+    return Sums.of(wave.real[:, None], part.weights, part.clusters)
 
 
 def _label_sums(part: Records, *, signs: Signs, theta: FloatArray) -> Sums:
