@@ -6,7 +6,8 @@
 A model with parameters (1, -1) and an intercept; labels are logistic in 1.5 times the score, numbers are the score plus
 normal noise. The first column has the named distribution, the second is normal; "rare label" has two normal columns, an
 intercept of -2.2 and the threshold -1. Each draw is one of records and of noise: mean error against the metric of the
-population, spread, what is stated, and how many of the 95% intervals cover (label_model="logistic").
+population, spread, what is stated, how many of the 95% intervals cover (label_model="logistic"), and how many draws
+have none: one record or two decide the standard error.
 
 With --adult the records are the test set of UCI Adult, and the model is fitted to the true training set. Each draw is
 one of the noise: features by a spherical cap at a budget of 6, labels by randomized response at 2.
@@ -82,13 +83,13 @@ def compare(shape, noise, options):
                 )
         for metric, estimates in found.items():
             errors = np.array([one.value - wanted[metric] for one in estimates])
-            ends = np.array([one.confidence_interval() for one in estimates])
-            covered = np.mean((ends[:, 0] <= wanted[metric]) & (wanted[metric] <= ends[:, 1]))
+            given = [ends for one in estimates if (ends := one.interval_or_none()) is not None]
+            covered = np.mean([low <= wanted[metric] <= high for low, high in given])
             stated, bias = (np.mean([getattr(one, of) for one in estimates]) for of in ("standard_error", "bias"))
             print(
                 f"{shape:<14}{noise:<24}{metric:<11}{wanted[metric]:>7.4f}{errors.mean():>9.4f}"
                 f"{errors.std() / np.sqrt(options.draws):>8.4f}{errors.std():>8.4f}{stated:>8.4f}{bias:>9.1e}"
-                f"{covered:>9.3f}",
+                f"{covered:>9.3f}{len(estimates) - len(given):>6}",
                 flush=True,
             )
 
@@ -144,7 +145,7 @@ def main():
     options.draws = options.draws or 100
     print(
         f"{'':<14}{'noise':<24}{'metric':<11}{'true':>7}{'error':>9}{'(se)':>8}{'sd':>8}{'stated':>8}{'bias':>9}"
-        f"{'covered':>9}"
+        f"{'covered':>9}{'none':>6}"
     )
     for shape in SHAPES:
         for noise in NOISES:

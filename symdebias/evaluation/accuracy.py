@@ -50,10 +50,10 @@ class Accuracy(Metric):
         """Return the mean error of the sign over likely scores: of its size, or times the labels of the model."""
         if self.signs.method == "exact":
             return 0.0, True
-        errors = self.signs.errors(theta, self.threshold) / 2
-        if self.label_model == "any":
-            return float(np.mean(np.abs(errors))), False
-        return abs(float(np.mean(errors * self.signs.likely_labels(theta)))), False
+        errors, found = self.signs.both_errors(theta, self.threshold), []
+        for narrow, labels in self.signs.cases(theta, self.label_model):
+            found.append(np.mean(np.abs(errors[narrow])) if labels is None else abs(np.mean(errors[narrow] * labels)))
+        return float(np.max(found)), False
 
 
 def accuracy(

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -299,7 +299,9 @@ def compared(
     for name, one in estimates.items():
         bias = 0.0 if name == best else one.bias + estimates[best].bias - 2 * judge.common_bias
         certified = one.bias_is_certified and estimates[best].bias_is_certified
-        differences[name] = estimated(name, best, bias, certified)
+        # It is no share where the metric is one: below 0 it is not out of range.
+        difference = estimated(name, best, bias, certified)
+        differences[name] = replace(difference, metric=f"difference of {judge.name}")
     return CrossValidation(estimates, differences, by_fold, refused, judge.name, judge.higher_is_better)
 
 

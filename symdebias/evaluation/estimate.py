@@ -34,7 +34,7 @@ _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
-_SHARES = ("accuracy", *RATES, "roc_auc")
+_SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate")
 _BEYOND, _NOTHING = 2.0, 1e-7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 _LEAST_FREEDOM = 5.0

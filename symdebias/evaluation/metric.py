@@ -70,13 +70,22 @@ class Metric(ABC):
 
     def degrees_of_freedom(self, theta: FloatArray, found: "Judged") -> float | None:
         """Return those of the standard error; None where it is as good as known."""
+        return self.each_freedom(theta, found.sums, [found.of])[0]
 
-        def fourths() -> float:
-            mean = found.sums.mean(found.of)
-            work = functools.partial(_fourths, judge=self.light, theta=theta, of=found.of, mean=mean)
-            return float(sum(self.records.over_parts(work)))
+    def each_freedom(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[float | None]:
+        """Return the degrees of freedom of the standard errors of several combinations: one pass over all records."""
 
-        return found.sums.degrees_of_freedom(found.of, fourths)
+        @functools.cache
+        def fourths() -> FloatArray:
+            of = np.stack(combinations, axis=1)
+            mean = np.array([sums.mean(one) for one in combinations])
+            work = functools.partial(_fourths, judge=self.light, theta=theta, of=of, mean=mean)
+            return np.asarray(np.sum(list(self.records.over_parts(work)), axis=0))
+
+        def told(place: int) -> float:
+            return float(fourths()[place])
+
+        return [sums.degrees_of_freedom(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
@@ -159,10 +168,10 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
     return Sums.together(found)
 
 
-def _fourths(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: float) -> float:
+def _fourths(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray) -> FloatArray:
     """Return `fourth_powers` of some records."""
     own = judge if part is judge.records else judge.on(part)
-    found = 0.0
+    found = np.zeros(len(mean))
     for rows in part.pieces():
         values, weights = own.columns(theta, rows), part.weights[rows]
         found += fourth_powers(own.settled(values, weights, part.first + rows.start), weights, of=of, mean=mean)

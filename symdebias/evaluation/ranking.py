@@ -332,11 +332,12 @@ class AreaUnderCurve(Metric):
             # Pairs in one cell count half.
             within = self.pairs.within(whole.totals) / (2 * whole.count)
             return within, within == 0
-        nodes = signs.likely_scores(theta, _NODES)
+        # The closer scores lie together, the less are signs of their differences resolved.
+        nodes = signs.likely_scores(theta, _NODES, narrow=True)
         errors = self.pairs.errors(theta, nodes)
-        if self.label_model == "logistic":
-            labels = signs.likely_labels(theta)
-            means = (1 + np.interp(nodes, signs.likely_scores(theta), labels)) / 2
+        _, labels = signs.cases(theta, self.label_model)[-1]
+        if labels is not None:
+            means = (1 + np.interp(nodes, signs.likely_scores(theta, narrow=True), labels)) / 2
             mass = float(np.mean(means))
             return abs(float(means @ errors @ (1 - means))) / len(nodes) ** 2 / (2 * mass * (1 - mass)), False
         # A pair of a positive and a negative is one of 2 p (1 - p) of all pairs.

@@ -170,11 +170,12 @@ class Rate(Metric):
         hits, predicted, _ = RATES[self.name]
         # The error of the ratio is the mean of (hits y - ratio predicted) times half the error of the sign.
         weights = (hits / below, -ratio * predicted / below)
-        if self.label_model == "logistic":
-            labels: FloatArray | float = self.signs.likely_labels(theta)
-        else:
-            labels = float(np.clip(positives, 0.0, 1.0))
-        return error_bound(self.signs.errors(theta, self.threshold) / 2, *weights, labels), False
+        errors, share = self.signs.both_errors(theta, self.threshold), float(np.clip(positives, 0.0, 1.0))
+        found = [
+            error_bound(errors[narrow], *weights, share if labels is None else labels)
+            for narrow, labels in self.signs.cases(theta, self.label_model)
+        ]
+        return float(np.max(found)), False
 
 
 def error_bound(errors: FloatArray, of_positives: float, of_all: float, labels: FloatArray | float) -> float:
@@ -192,15 +193,14 @@ def error_bound(errors: FloatArray, of_positives: float, of_all: float, labels: 
     """
     if not isinstance(labels, float):
         return abs(float(np.mean((of_positives * (1 + labels) / 2 + of_all) * errors)))
-    worst = 0.0
+    totals = [0.0]
     for side in (errors, -errors):
         # The share of records with y = 1 that makes the mean largest.
         order = np.sort(np.sign(of_positives) * side)[::-1]
         kept = labels * len(order)
         counted = np.clip(kept - np.arange(len(order)), 0.0, 1.0)
-        total = abs(of_positives) * float(counted @ order) / len(order) + of_all * float(np.mean(side))
-        worst = max(worst, total)
-    return worst
+        totals.append(abs(of_positives) * float(counted @ order) / len(order) + of_all * float(np.mean(side)))
+    return float(np.max(totals))
 
 
 def rate(

@@ -1,6 +1,7 @@
 """The ROC curve: true and false positive rates over thresholds, the noise of scores and labels taken out."""
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -17,10 +18,9 @@ from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_s
 from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_of, require_labels_apart
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.signs import Signs, scores_of, signs_of
-from symdebias.inference import critical_value
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.noise_estimates import added_variance
+from symdebias.solvers.noise_estimates import added_variances
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class RocCurve:
         Their standard errors.
     true_positive_bias, false_positive_bias : array of shape (k,), float64
         Estimated bounds on their absolute bias; 0 where signs of scores are undone exactly.
+    true_positive_freedom, false_positive_freedom : array of shape (k,), float64
+        The degrees of freedom of their standard errors; infinite where these are as good as known.
     area : Estimate
         The area under the curve, from pairs of records and not from these rates.
     records : int
@@ -66,6 +68,8 @@ class RocCurve:
     false_positive_errors: FloatArray
     true_positive_bias: FloatArray
     false_positive_bias: FloatArray
+    true_positive_freedom: FloatArray
+    false_positive_freedom: FloatArray
     area: Estimate
     records: int
     clusters: int | None = None
@@ -73,8 +77,9 @@ class RocCurve:
     def confidence_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return intervals of the true and of the false positive rates, each by itself.
 
-        They are normal, or by Student's t with the degrees of freedom of the area where there are some (few clusters,
-        few records that decide), and wider by the bound on the bias at both ends.
+        They are normal, or by Student's t where few records or clusters decide a standard error, and wider by the bound
+        on the bias at both ends. Both ends are nan where `Estimate.confidence_interval` refuses one: where too few
+        records of a label lie on one side of a threshold.
 
         Parameters
         ----------
@@ -86,15 +91,19 @@ class RocCurve:
         two arrays of shape (k, 2), float64
             Lower and upper ends.
         """
-        quantile = critical_value(LEVEL.check("level", level), 0.0, self.area.degrees_of_freedom)
+        LEVEL.check("level", level)
+        true, false = (self._intervals(side, level) for side in ("true", "false"))
+        return true, false
+
+    def _intervals(self, side: str, level: float) -> FloatArray:
+        columns = (getattr(self, f"{side}_positive_{of}").tolist() for of in ("rates", "errors", "bias", "freedom"))
         found = []
-        for rates, errors, bias in (
-            (self.true_positive_rates, self.true_positive_errors, self.true_positive_bias),
-            (self.false_positive_rates, self.false_positive_errors, self.false_positive_bias),
-        ):
-            reach = quantile * errors + bias
-            found.append(np.stack([rates - reach, rates + reach], axis=1))
-        return found[0], found[1]
+        for value, error, bias, freedom in zip(*columns, strict=True):
+            of_error = None if math.isinf(freedom) else freedom
+            name, method = f"{side}_positive_rate", self.area.method
+            rate = Estimate(value, error, bias, False, self.records, name, method, self.clusters, of_error)
+            found.append(rate.interval_or_none(level) or (math.nan, math.nan))
+        return np.array(found)
 
     def __str__(self) -> str:
         lines = [
@@ -207,12 +216,24 @@ def roc_curve_of(
     def rates(release: Release) -> FloatArray:
         return np.stack([under(release).true_positive_rates, under(release).false_positive_rates])
 
-    true, false = np.sqrt(
-        np.stack([found.true_positive_errors, found.false_positive_errors]) ** 2
-        + added_variance(records.collected, rates)
-    )
+    errors = np.stack([found.true_positive_errors, found.false_positive_errors])
+    freedom = np.stack([found.true_positive_freedom, found.false_positive_freedom])
+    variance, fourths = errors**2, errors**4 / freedom
+    for added, own in added_variances(records.collected, rates):
+        variance, fourths = variance + added, fourths + added**2 / own
+    # Satterthwaite's degrees of freedom of the sum.
+    known = fourths <= 0
+    freedom = np.where(known, np.inf, variance**2 / np.where(known, 1.0, fourths))
+    true, false = np.sqrt(variance)
     area = with_noise_estimated(found.area, records.collected, lambda release: under(release).area.value)
-    return replace(found, true_positive_errors=true, false_positive_errors=false, area=area)
+    return replace(
+        found,
+        true_positive_errors=true,
+        false_positive_errors=false,
+        true_positive_freedom=freedom[0],
+        false_positive_freedom=freedom[1],
+        area=area,
+    )
 
 
 def _curve(
@@ -224,26 +245,31 @@ def _curve(
     area = AreaUnderCurve("roc_auc", signs.method, records, positives, pair_signs(signs, radius=radius), label_model)
     estimate = estimate_at(area, theta)
 
-    sums = _Rates("the ROC curve", signs.method, records, positives, signs, levels).sums(theta)
-    labels: FloatArray | None = None
-    if label_model == "logistic" and signs.method != "exact":
-        labels = signs.likely_labels(theta)
+    judge = _Rates("the ROC curve", signs.method, records, positives, signs, levels)
+    sums, judged = judge.sums(theta), []
+    cases = signs.cases(theta, "any" if signs.method == "exact" else label_model)
     count = len(levels)
     rows: list[list[float]] = []
     for place, threshold in enumerate(levels):
         row = [threshold]
-        errors = signs.errors(theta, threshold) / 2
+        errors = signs.both_errors(theta, threshold)
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)
             rate = ratio_of(sums, side * count + place, 2 * count + side, below)
+            judged.append(rate.of)
             row += [rate.value, rate.error]
-            known = min(below, 1.0) if labels is None else turned * labels
-            row.append(error_bound(errors, 1 / min(below, 1.0), 0.0, known) if errors.any() else 0.0)
+            biases = [0.0]
+            for narrow, labels in cases:
+                off, known = errors[narrow], min(below, 1.0) if labels is None else turned * labels
+                biases.append(error_bound(off, 1 / min(below, 1.0), 0.0, known) if off.any() else 0.0)
+            row.append(float(np.max(biases)))
         rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
+    told = [math.inf if one is None else one for one in judge.each_freedom(theta, sums, judged)]
     return RocCurve(
-        at, true, false, true_error, false_error, true_bias, false_bias, estimate, estimate.records, estimate.clusters
-    )
+        at, true, false, true_error, false_error, true_bias, false_bias, np.array(told[::2]), np.array(told[1::2]),
+        estimate, estimate.records, estimate.clusters,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.noise import CoordinateNoise
 from symdebias.transforms import surrogate, waves
@@ -30,6 +32,8 @@ _MOST_WAVES = 400
 # how many likely scores and cells of released ones they are fitted to.
 _HIGHEST_DEGREE, _LEAST_FACTOR = 16, 1e-3
 _NODES, _COSINES, _CELLS = 400, 25, 128
+# The least share that a wave takes scores to be drawn in to, of what their variance says.
+_LEAST_SHARE = 0.1
 # The variance of true scores must be so many of its standard errors by the noise, or the bias is not known.
 _TOLD = 3.0
 # |u|, whose slope is the sign.
@@ -61,7 +65,7 @@ class Signs:
         scores = self.scores[theta.tobytes()].taken(rows)
         return np.stack([scores.less(threshold).signs() for threshold in thresholds], axis=1)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
         """Return what signs are off at `likely_scores`."""
         return np.zeros(NODES)
 
@@ -69,33 +73,72 @@ class Signs:
         """Return where true scores lie."""
         return Spread.of(self.records, theta)
 
-    def likely_scores(self, theta: FloatArray, count: int = NODES) -> FloatArray:
+    def likely_scores(self, theta: FloatArray, count: int = NODES, *, narrow: bool = False) -> FloatArray:
         """Return scores that stand for true ones, equally likely: released ones, drawn in to the debiased variance.
 
         Of many records some tell their quantiles.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        count : int
+            How many.
+        narrow : bool
+            Whether that variance is two standard errors by the noise less, in place of two more. The noise hides which
+            it is, and signs of scores that lie closer together are resolved less: a bias has to hold for both.
         """
-        spread, some = self.spread(theta), self.records.some
+        spread, shrinkage = self.spread(theta), self.spread(theta).shrinkage
+        if narrow and spread.noise > 0:
+            asked = ("narrow", theta.tobytes(), count)
+            shrinkage = min(shrinkage, self.records.remembered(asked, functools.partial(self._narrow, theta, count)))
+        quantiles = functools.partial(self._quantiles, theta, count)
+        nodes = self.records.remembered(("quantiles of scores", theta.tobytes(), count), quantiles)
+        likely: FloatArray = spread.mean + (nodes - spread.mean) * shrinkage
+        return likely
+
+    def _narrow(self, theta: FloatArray, count: int) -> float:
+        """Return by which factor released scores are drawn in at most."""
+        variance, error = variance_told(self.records, theta)
+        variance = max(variance - 2 * error, 0.0)
+        return math.sqrt(variance / (variance + self.spread(theta).noise))
+
+    def _quantiles(self, theta: FloatArray, count: int) -> FloatArray:
+        """Return quantiles of released scores."""
+        some = self.records.some
         released, weights = self.scores[theta.tobytes()].taken(some).estimates, self.records.weights[some]
         share = weights / weights.sum()
         order = np.argsort(released)
         shares = np.cumsum(share[order]) - share[order] / 2
-        nodes = np.interp((np.arange(count) + 0.5) / count, shares, released[order])
-        likely: FloatArray = spread.mean + (nodes - spread.mean) * spread.shrinkage
-        return likely
+        return np.asarray(np.interp((np.arange(count) + 0.5) / count, shares, released[order]))
 
-    def likely_labels(self, theta: FloatArray) -> FloatArray:
-        """Return the means of labels as -1 and +1 at likely scores, logistic in the score.
+    def both_errors(self, theta: FloatArray, threshold: float) -> dict[bool, FloatArray]:
+        """Return half of `errors`, by whether likely scores are narrow."""
+        return {narrow: self.errors(theta, threshold, narrow=narrow) / 2 for narrow in (False, True)}
 
-        They have the debiased means of y and of y times a smoothed sign of u.
+    def cases(self, theta: FloatArray, label_model: str) -> list[tuple[bool, FloatArray | None]]:
+        """Return what a bias has to hold for: whether likely scores are narrow, and labels at them; narrow ones last.
+
+        Those of ``"logistic"`` are the means of labels as -1 and +1, logistic in the score, with the debiased means of
+        y and of y times a smoothed sign of u, and with the latter two standard errors less and more: where it is
+        less, so is the metric, and labels are steeper than they seem. Of ``"any"`` there are none.
         """
-        nodes, light = self.likely_scores(theta), self.records.light
+        if label_model == "any":
+            return [(False, None), (True, None)]
+        light = self.records.light
         own = self if light is self.records else self.on(light)
-        moments = self.records.means(functools.partial(_label_moments, signs=own, theta=theta))
-        return _logistic_labels(nodes / (float(np.std(nodes)) or 1.0), self._likely_steps(theta), moments)
+        sums = Sums.together(self.records.over_parts(functools.partial(_label_sums, signs=own, theta=theta)))
+        moved = 2 * sums.error(sums.only(1)) * sums.only(1)
+        found: list[tuple[bool, FloatArray | None]] = []
+        for narrow, moves in ((False, (-1.0, 0.0, 1.0)), (True, (0.0,))):
+            nodes = self.likely_scores(theta, narrow=narrow)
+            units, steps = nodes / (float(np.std(nodes)) or 1.0), self._steps_at(theta, nodes)
+            found += [(narrow, _logistic_labels(units, steps, sums.means + move * moved)) for move in moves]
+        return found
 
-    def _likely_steps(self, theta: FloatArray) -> FloatArray:
-        """Return smoothed signs of likely scores."""
-        return np.sign(self.likely_scores(theta))
+    def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return smoothed signs of scores."""
+        return np.sign(scores)
 
     def steps(self, theta: FloatArray) -> FloatArray:
         """Return unbiased estimates of the smoothed signs of the scores of the records."""
@@ -122,17 +165,43 @@ class SmoothSigns(Signs):
         """Return estimates of the slope of the surrogate at some records, shape (m, k)."""
         return self.scores[theta.tobytes()].taken(rows).slopes(self.smooth, thresholds)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
         """Return slopes less signs at likely scores."""
-        nodes = self.likely_scores(theta) - threshold
+        nodes = self.likely_scores(theta, narrow=narrow) - threshold
         return np.asarray(self.smooth.slope(nodes) - np.sign(nodes))
 
     def spread(self, theta: FloatArray) -> Spread:
         """Return where true scores lie."""
         return self.spreads[theta.tobytes()]
 
-    def _likely_steps(self, theta: FloatArray) -> FloatArray:
-        return self._step(theta).slope(self.likely_scores(theta))
+    def _narrow(self, theta: FloatArray, count: int) -> float:
+        """Return the factor at which a wave of scores has its debiased mean plus two standard errors, if it is less.
+
+        Far scores make the variance, and signs are off among those in the middle, which a wave of their width tells.
+        """
+        middle, most = self.spread(theta).mean, super()._narrow(theta, count)
+        away = self.records.remembered(
+            ("quantiles of scores", theta.tobytes(), count), functools.partial(self._quantiles, theta, count)
+        )
+        away = away - middle
+        width = float(np.median(np.abs(away)))
+        if not width > 0:
+            return most
+        wave = functools.partial(_wave_sums, theta=theta, frequency=1 / width, middle=middle)
+        sums = Sums.together(self.records.over_parts(wave))
+        wanted = sums.mean(sums.only(0)) + 2 * sums.error(sums.only(0))
+
+        def excess(factor: float) -> float:
+            return float(np.mean(np.cos(factor * away / width))) - wanted
+
+        if excess(most) >= 0:
+            return most
+        # Scores that are all the same would have no order to be wrong about.
+        least = _LEAST_SHARE * most
+        return least if excess(least) <= 0 else float(brentq(excess, least, most, xtol=1e-4))
+
+    def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
+        return self._step(theta).slope(scores)
 
     def steps(self, theta: FloatArray) -> FloatArray:
         """Return unbiased estimates of slopes, damped by the noise."""
@@ -161,11 +230,11 @@ class ZonalSigns(Signs):
         released = self.legendre(theta, self.scores[theta.tobytes()].taken(rows).estimates, released=True)
         return np.stack([released @ self._coefficients(theta, threshold) for threshold in thresholds], axis=1)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
         """Return polynomials less signs at likely scores."""
         if self.scores[theta.tobytes()].zonal is None:
-            return super().errors(theta, threshold)
-        nodes = self.likely_scores(theta)
+            return super().errors(theta, threshold, narrow=narrow)
+        nodes = self.likely_scores(theta, narrow=narrow)
         polynomial = self.legendre(theta, nodes) @ self._coefficients(theta, threshold)
         return np.asarray(polynomial - np.sign(nodes - threshold))
 
@@ -227,10 +296,10 @@ class ZonalSigns(Signs):
         records = SQUARED_ERROR * self.records.effective
         return self.fitted(theta, threshold, lambda nodes: np.asarray(np.sign(nodes - threshold)), records)
 
-    def _likely_steps(self, theta: FloatArray) -> FloatArray:
+    def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         if self.scores[theta.tobytes()].zonal is None:
-            return super()._likely_steps(theta)
-        return np.asarray(self.legendre(theta, self.likely_scores(theta)) @ self._coefficients(theta, 0.0))
+            return super()._steps_at(theta, scores)
+        return np.asarray(self.legendre(theta, scores) @ self._coefficients(theta, 0.0))
 
 
 def least_squares(fitted: FloatArray, priced: FloatArray, wanted: FloatArray) -> FloatArray:
@@ -314,18 +383,23 @@ def _require_spread(what: str, records: Records, theta: FloatArray) -> None:
 
     What signs are off is judged at scores of that spread. A narrower one, which the noise would hide, is resolved less.
     """
+    variance, error = variance_told(records, theta)
     noise = ReleasedScores.of(records.light, theta).noise
-    moments = functools.partial(records.means, functools.partial(_estimates_and_squares, theta=theta))
-    mean, second = records.remembered(("moments", theta.tobytes()), moments).tolist()
-    variance = second - mean**2
-    squares = functools.partial(records.means, functools.partial(_noise_of_squares, theta=theta), power=2)
-    error = math.sqrt(float(records.remembered(("noise of squares", theta.tobytes()), squares)))
     if not variance > _TOLD * error and error > 0:
         raise InferenceError(
             f"{what} needs the side of a threshold that true scores lie on, and how far they are apart is hidden: "
             f"their variance is {variance:.3g}, with a standard error of {error:.2g}, under noise of variance "
             f"{noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
         )
+
+
+def variance_told(records: Records, theta: FloatArray) -> tuple[float, float]:
+    """Return the debiased variance of true scores, and its standard error by the noise."""
+    moments = functools.partial(records.means, functools.partial(_estimates_and_squares, theta=theta))
+    mean, second = records.remembered(("moments", theta.tobytes()), moments).tolist()
+    squares = functools.partial(records.means, functools.partial(_noise_of_squares, theta=theta), power=2)
+    error = math.sqrt(float(records.remembered(("noise of squares", theta.tobytes()), squares)))
+    return second - mean**2, error
 
 
 def _estimates_and_squares(part: Records, *, theta: FloatArray) -> FloatArray:
@@ -339,11 +413,19 @@ def _noise_of_squares(part: Records, *, theta: FloatArray) -> FloatArray:
     return np.asarray(scores.noise * (4 * np.maximum(scores.squares, 0.0) + 2 * scores.noise))
 
 
-def _label_moments(part: Records, *, signs: Signs, theta: FloatArray) -> FloatArray:
-    """Return labels, and labels times smoothed signs of their scores."""
+def _wave_sums(part: Records, *, theta: FloatArray, frequency: float, middle: float) -> Sums:
+    """Return the sums of unbiased estimates of cos(w (u - middle)) at true scores u."""
+    scores = ReleasedScores.of(part, theta).less(middle)
+    (wave,) = scores.waves(frequency, 1)
+    return Sums.of(wave.real[:, None], part.weights, part.clusters)
+
+
+def _label_sums(part: Records, *, signs: Signs, theta: FloatArray) -> Sums:
+    """Return the sums of labels, and of labels times smoothed signs of their scores."""
     own = signs if part is signs.records else signs.on(part)
     labels = part.signs_of_labels()
-    return np.stack([labels, labels * own.steps(theta)], axis=1)
+    values = np.stack([labels, labels * own.steps(theta)], axis=1)
+    return Sums.of(values, part.weights, part.clusters)
 
 
 def _scores_at(part: Records, thetas: Iterable[bytes]) -> dict[bytes, ReleasedScores]:

@@ -175,10 +175,10 @@ class Sums:
         return found
 
 
-def fourth_powers(values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: float) -> float:
-    """Return the sum of fourth powers of weighted deviations of a combination of numbers from its mean."""
-    squares = (weights * (values @ of - mean)) ** 2
-    return float(squares @ squares)
+def fourth_powers(values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return sums of fourth powers of weighted deviations of combinations (k, r) of numbers from their means."""
+    squares = (weights[:, None] * (values @ of - mean)) ** 2
+    return np.asarray(np.einsum("ij,ij->j", squares, squares))
 
 
 def _grouped(clusters: Any, weights: FloatArray, sums: FloatArray) -> tuple[Any, FloatArray, FloatArray]:

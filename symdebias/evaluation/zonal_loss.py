@@ -60,13 +60,16 @@ class ZonalLoss(Metric):
         """Return the mean size of the error at likely scores, at the worse label of each."""
         if self.signs.scores[theta.tobytes()].zonal is None:
             return 0.0, True
-        nodes = self.signs.likely_scores(theta)
+        return float(np.max([self._error(theta, narrow=narrow) for narrow in (False, True)])), False
+
+    def _error(self, theta: FloatArray, *, narrow: bool) -> float:
+        nodes = self.signs.likely_scores(theta, narrow=narrow)
         values = self.signs.legendre(theta, nodes)
         errors = [
             np.abs(values @ coefficients - function(nodes))
             for coefficients, function in zip(self._coefficients(theta), PARTS[self.name], strict=True)
         ]
-        return float(np.mean(errors[0] + errors[1])), False
+        return float(np.mean(errors[0] + errors[1]))
 
     def _coefficients(self, theta: FloatArray) -> list[FloatArray]:
         return [

@@ -110,8 +110,8 @@ def moved_releases(release: Release) -> Iterator[Moved]:
             yield Moved(more, less, step, variance, mechanism.degrees_of_freedom)
 
 
-def added_variance(release: Release, function: Callable[[Release], FloatArray]) -> FloatArray | float:
-    """Return what the estimates of noise in a release add to the variances of a function of it, 0 where it has none.
+def added_variances(release: Release, function: Callable[[Release], FloatArray]) -> Iterator[tuple[FloatArray, float]]:
+    """Yield what each estimate of noise in a release adds to the variances of a function of it, and how sure it is.
 
     Parameters
     ----------
@@ -120,10 +120,13 @@ def added_variance(release: Release, function: Callable[[Release], FloatArray]) 
     function : callable
         Returns numbers under a release with other noise.
     """
-    total: FloatArray | float = 0.0
     for one in moved_releases(release):
-        total = total + one.slope(function) ** 2 * one.variance
-    return total
+        yield one.slope(function) ** 2 * one.variance, one.degrees_of_freedom
+
+
+def added_variance(release: Release, function: Callable[[Release], FloatArray]) -> FloatArray | float:
+    """Return the sum of `added_variances`, 0 where a release has no estimates of noise."""
+    return sum((added for added, _ in added_variances(release, function)), 0.0)
 
 
 def is_estimated(release: Release) -> bool:

@@ -68,6 +68,20 @@ def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not()
     assert sum("<- best" in line for line in table) == 1
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "roc_auc"])
+def test_differences_of_shares_have_intervals_on_either_side_of_0(metric):
+    X, y = records(n=400)
+    good, bad = THETA, -THETA
+    candidates = {"good": lambda X, y: good, "bad": lambda X, y: bad, "again": lambda X, y: good}
+    noised = sd.Release(target=COIN, fit_intercept=True).privatize(X, y, random_state=1)
+    found = cross_validate(candidates, noised.X, noised.y, release=noised.release, metric=metric, random_state=0)
+    worse = found.differences["bad"]
+    low, high = worse.confidence_interval()
+    assert low < worse.value < high < 0
+    assert worse.metric == f"difference of {metric}"
+    assert found.differences["again"].confidence_interval() == (0.0, 0.0)
+
+
 def test_cross_validation_is_the_mean_over_held_out_records():
     noised, *_ = noised_regression(n=100, p=3)
     seen = []

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, every_outcome, records, release_of
+from scipy import stats
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score, roc_curve
 
@@ -55,19 +56,43 @@ def test_rates_have_the_true_means_over_the_noise(name):
 
 
 def test_intervals_and_the_table():
-    X, y = records(n=300)
+    X, y = records(n=3_000)
     curve = sd.evaluation.roc_curve(THETA, X, y, release=TRUE, thresholds=5)
     assert np.all(np.diff(curve.thresholds) < 0)
     assert np.all(np.diff(curve.true_positive_rates) > 0)
     true, false = curve.confidence_intervals(0.9)
     np.testing.assert_allclose(true.mean(axis=1), curve.true_positive_rates)
-    np.testing.assert_allclose(np.diff(false, axis=1)[:, 0] / 2, 1.6449 * curve.false_positive_errors, rtol=1e-4)
+    assert curve.false_positive_freedom[0] < math.inf  # 20 records lie above
+    half = np.diff(false[1:], axis=1)[:, 0] / 2
+    np.testing.assert_allclose(half, 1.6449 * curve.false_positive_errors[1:], rtol=1e-4)
     assert str(curve).count("\n") == 6
-    people = np.repeat(np.arange(30), 10)
+    people = np.repeat(np.arange(30), 100)
     few = sd.evaluation.roc_curve(THETA, X, y, release=TRUE, thresholds=5, clusters=people)
     assert few.clusters == few.area.clusters == 30
     wider = np.diff(few.confidence_intervals(0.9)[0], axis=1)[:, 0] / few.true_positive_errors
     assert np.all(wider > 2 * 1.69)
+
+
+def test_rates_that_few_records_decide_have_wide_intervals_or_none():
+    """Of 200 records with slope 2, rates of .997 were covered by 20% of intervals, those of 1 - 2e-4 by 3%."""
+    below = np.array([0, 1, 2, 3, 5, 40, 97, 100])
+    places = np.repeat(np.arange(8.0), np.diff(below, prepend=0))
+    X, y = np.r_[places, places][:, None], np.r_[np.ones(100), -np.ones(100)]
+    release = sd.Release()
+    curve = sd.evaluation.roc_curve([1.0], X, y, release=release, thresholds=np.arange(8) + 0.5, target_values=(-1, 1))
+    true, false = curve.confidence_intervals()
+    np.testing.assert_allclose(curve.true_positive_rates[::-1], 1 - below / 100)
+    np.testing.assert_allclose(true, false)
+    refused = np.minimum(below, 100 - below) < 3
+    np.testing.assert_array_equal(np.isnan(true[::-1]).all(axis=1), refused)
+    for place in np.flatnonzero(~refused):
+        # Two values of s, q = r (1 - r): (sum s^2)^2/sum s^4 = m q/(1 - 3 q).
+        q = below[place] / 100 * (1 - below[place] / 100)
+        deciding = 100 * q / (1 - 3 * q)
+        assert curve.true_positive_freedom[::-1][place] == pytest.approx(2 * deciding if deciding < 50 else math.inf)
+        quantile = stats.norm.isf(0.025) if deciding > 50 else stats.t(2 * deciding).isf(0.025)
+        half = (true[::-1][place, 1] - true[::-1][place, 0]) / 2
+        assert half == pytest.approx(quantile * math.sqrt(200 / 199 * q / 100))
 
 
 def test_many_thresholds_are_taken_in_parts(monkeypatch):

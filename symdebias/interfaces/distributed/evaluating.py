@@ -375,8 +375,8 @@ def cross_validate(
     sums, units = Sums.together(each), dict(zip(thetas, np.eye(len(thetas)), strict=True))
 
     def fourths(of: FloatArray) -> float:
-        work = functools.partial(fourth_powers, of=of, mean=sums.mean(of))
-        return float(sum(_judged_by_part(places, judge, thetas.values(), fold_of, work)))
+        work = functools.partial(fourth_powers, of=of[:, None], mean=np.array([sums.mean(of)]))
+        return float(sum(_judged_by_part(places, judge, thetas.values(), fold_of, work)).item())
 
     @functools.cache
     def means_under(release: Release) -> FloatArray:
