@@ -12,6 +12,7 @@ from symdebias.checks.records import (
     least_chance_outside,
     log_p_of_spread,
     middle_and_reach,
+    peak,
     rounded,
 )
 from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
@@ -95,7 +96,7 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
             column, divisor = looked_at[:, place.start + index], float(divisors[index])
             variance = float(variances[index]) / divisor**2
             chance = least_chance_outside(mechanism, noise, divisor, variance, reach) if variance > 0 else 0.0
-            if _log_p_of_staying(column, chance, math.sqrt(variance)) < limit:
+            if _log_p_of_staying(column, chance, math.sqrt(variance), peak(noise)) < limit:
                 how = "lies within its declared range in all records, where noise takes many out of it"
                 raise ValueError(_refusal(place.start + index, how, mechanism))
 
@@ -117,16 +118,16 @@ def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: 
     return [int(place) for place in np.flatnonzero(suspect)]
 
 
-def _log_p_of_staying(column: FloatArray, chance: float, sigma: float) -> float:
+def _log_p_of_staying(column: FloatArray, chance: float, sigma: float, likelier: float) -> float:
     """Return a bound on the log probability that noise leaves a column within its range, and whole where it is so."""
     stays = math.log1p(-min(chance, _SURE))
     # Most columns are not on a grid, as few values tell, and what is left costs more than these looks.
-    is_whole = sigma > 0 and rounded(sigma, "", column[:_FEW]).log_p < 0
+    is_whole = sigma > 0 and rounded(sigma, "", column[:_FEW], likelier).log_p < 0
     if not is_whole and len(column) * stays >= math.log(_FALSE_ALARMS):
         return 0.0
     # What was noised once and stands in several records counts once; so do true values that are whole numbers.
     different = np.unique(column)
-    return min(len(different) * stays, rounded(sigma, "", different).log_p if is_whole else 0.0)
+    return min(len(different) * stays, rounded(sigma, "", different, likelier).log_p if is_whole else 0.0)
 
 
 def _divergence(share: float, chance: float) -> float:

@@ -292,7 +292,9 @@ def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | No
 
 def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, share: FloatArray | None) -> FloatArray:
     """Return the sum of share x x', an unbiased one within a column of categories as well."""
-    product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
+    # What is too large to be squared is refused by name where sums are looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
     _place_categories(design, matrix, share, product)
     return product
 

@@ -123,7 +123,9 @@ class Near:
     def distance(self, theta: FloatArray) -> float:
         """Return the distance from the centre."""
         move = theta - self.centre
-        return math.sqrt(max(float(move @ self.metric @ move), 0.0))
+        # What is too far for its square is at an infinite distance.
+        with np.errstate(over="ignore"):
+            return math.sqrt(max(float(move @ self.metric @ move), 0.0))
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the minimum of the quadratic over both sets; see `Region.minimiser`."""

@@ -394,6 +394,8 @@ class _Descents:
         run, frame, penalty = self.run, frame_of(self.run), self.training.penalty
         known = frame.known(known_scores(self.corrected, run))
         assert known is not None
+        if not np.all(np.isfinite(known.metric)):
+            run.require_finite()
         given = None if start is None else frame.lifted(start)
         pilot = pilot_of(known, run, penalty, frame.region(self.radius, None, len(penalty)), start=given)
         centre = pilot.theta

@@ -331,6 +331,17 @@ def test_fits_refuse_records_that_were_not_noised_at_all(solver, mechanism):
     refuse_other_units(sd.debias(sd.losses.least_squares(), exact), middle.X)
 
 
+@pytest.mark.parametrize("epsilon", [60.0, 200.0])
+def test_whole_numbers_that_noise_hardly_moves_are_no_true_ones(epsilon):
+    """Staircase noise of a large budget stays in a stair of 5e-13 of the range, which floats may not even tell."""
+    release = sd.Release(sd.StaircaseMechanism(epsilon, bounds=(0, 5)))
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    for draw in range(10):
+        noised = release.privatize(np.random.default_rng(draw).integers(1, 5, (40, 1)), random_state=draw)
+        refuse_other_units(corrected, noised.X)
+        assert check_records(noised.release, noised.X).fits
+
+
 @pytest.mark.parametrize("mechanism", OF_NUMBERS.values(), ids=OF_NUMBERS)
 @pytest.mark.parametrize("width", [1, 3])
 def test_the_chance_to_be_outside_is_a_lower_bound_for_all_true_values(mechanism, width):

@@ -208,3 +208,10 @@ def test_a_pilot_that_runs_away_from_a_start_names_the_start():
     noised = release.privatize(X, y, random_state=1)
     with pytest.raises(sd.DivergenceError, match="It began at start=: leave that out, or begin nearer to 0"):
         sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y, start=[50.0, 50.0])
+
+
+def test_a_single_count_leaves_no_pilot_and_no_warning_of_numpy():
+    """Its first steps are so long that the squares of their lengths are beyond the largest number."""
+    corrected = sd.debias(sd.losses.poisson(), sd.Release(sd.GaussianMechanism.from_scale(0.4)))
+    with pytest.raises(sd.DivergenceError, match="the pilot estimate runs away"):
+        sd.m_estimate(corrected, [[0.1]], [3.0])

@@ -583,3 +583,13 @@ def test_weights_are_those_of_the_gradient_that_tells_of_arriving():
     root = sd.m_estimate(corrected, noised.X, noised.y, sample_weight=weights)
     assert np.all(np.abs(fit.theta - root.theta) < 0.3 * root.standard_errors)
     assert not fit.notes
+
+
+def test_a_value_without_a_finite_square_is_named_before_a_surrogate_is_designed():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3_000, 2)), np.where(rng.random(3_000) < 0.5, 1.0, -1.0)
+    X[5, 0] = 1e160
+    corrected = sd.debias(sd.losses.logistic(), gaussian_release(0.4))
+    for solve in (sd.sgd, sd.m_estimate):
+        with pytest.raises(ValueError, match="X has a value in row 5 that is too large"):
+            solve(corrected, X, y)
