@@ -36,7 +36,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.metric import of_curvatures, positive, undecided, units_of
-from symdebias.solvers.moments import pays_to_compile, released_moments
+from symdebias.solvers.moments import pays_to_compile, released_moments, require_small_enough
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
@@ -297,6 +297,7 @@ def estimated(
     if not is_told and not isinstance(checked.target, Rows):
         require_squares(checked.target, "y")
     _require_large_enough(checked, metric)
+    require_small_enough(checked, metric)
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)

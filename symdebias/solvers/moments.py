@@ -19,6 +19,8 @@ from symdebias.zonal import ZonalNoise
 
 # From so many numbers on passes over design rows are compiled: NumPy's take three times as long, but compile nothing.
 _COMPILED_FROM = 2**20
+# The largest mean square of a column: of larger ones squares of squares overflow.
+_LARGEST_SQUARE = 1e150
 
 
 @dataclass(frozen=True)
@@ -384,6 +386,29 @@ def released_moments(records: Records) -> FloatArray:
         return np.eye(correction.number_of_parameters)
     one = records.remembered("released moments", lambda: records.summed_over_parts(_products)[0] / records.present)
     return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
+
+
+def require_small_enough(records: Records, metric: FloatArray) -> None:
+    """Raise ValueError where a column's numbers are so large that products of their squares are no numbers.
+
+    Parameters
+    ----------
+    records : Records
+        The records.
+    metric : array of shape (Q, Q), float64
+        The second moments of all or of some of them. What is not finite among them is told by who asks.
+    """
+    names = records.correction.design.parameters
+    if not records.correction.loss.scores:
+        return
+    squares = np.diag(metric)[: len(names)]
+    large = np.flatnonzero((squares > _LARGEST_SQUARE) & np.isfinite(squares))
+    if len(large):
+        raise ValueError(
+            f"the numbers of {names[large[0]]} are too large: their mean square is {squares[large[0]]:.2g}, and "
+            f"{_LARGEST_SQUARE:g} is the most. Give the column, and its noise, in a larger unit, or leave out the "
+            "records in which it is so large."
+        )
 
 
 def _products(part: Records) -> tuple[FloatArray]:

@@ -34,7 +34,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.lengths import Lengths
-from symdebias.solvers.moments import released_moments
+from symdebias.solvers.moments import released_moments, require_small_enough
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
@@ -300,6 +300,7 @@ def _trained(
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.
         metric = frame.metric(released_moments(run.tested))
+    require_small_enough(run, metric)
     training = Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,

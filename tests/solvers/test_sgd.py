@@ -593,3 +593,16 @@ def test_a_value_without_a_finite_square_is_named_before_a_surrogate_is_designed
     for solve in (sd.sgd, sd.m_estimate):
         with pytest.raises(ValueError, match="X has a value in row 5 that is too large"):
             solve(corrected, X, y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e100, 1e120, 1e153])
+@pytest.mark.parametrize("loss", [sd.losses.logistic, sd.losses.exponential, sd.losses.huber])
+@pytest.mark.parametrize("solve", [sd.m_estimate, sd.sgd])
+def test_a_column_whose_squares_are_too_large_is_named(solve, loss, value):
+    """What follows takes squares of squares, which ended in an error of SciPy."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 2)), np.where(rng.random(500) < 0.5, 1.0, -1.0)
+    X[3, 1] = value
+    with pytest.raises(ValueError, match="the numbers of x1 are too large: their mean square is"):
+        solve(sd.debias(loss(), gaussian_release(0.3)), X, y)
