@@ -308,9 +308,8 @@ OF_NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
 @pytest.mark.parametrize("mechanism", OF_NUMBERS.values(), ids=OF_NUMBERS)
-def test_fits_refuse_records_that_were_not_noised_at_all(solver, mechanism):
+def test_fits_refuse_records_that_were_not_noised_at_all(mechanism):
     """True records, numbers or counts, and noised ones that were clipped, all of which vary as much as noise does."""
     rng = np.random.default_rng(0)
     release = sd.Release({"rooms": mechanism}, fit_intercept=True)
@@ -323,8 +322,9 @@ def test_fits_refuse_records_that_were_not_noised_at_all(solver, mechanism):
         assert check_records(release, noised.X, noised.y).fits
         assert "range" in flagged(release, X.astype(float), noised.y)
         for other in (X, noised.X.clip(0, 5)) if len(np.unique(X)) > 2 else (X,):
-            with pytest.raises(ValueError, match=seen):
-                solver(corrected, other, noised.y)
+            for solver in (sd.m_estimate, sd.sgd):
+                with pytest.raises(ValueError, match=seen):
+                    solver(corrected, other, noised.y)
     # Noise that hardly ever takes a number out of its range.
     exact = sd.Release({"rooms": mechanism.with_epsilon(200.0)}, fit_intercept=True)
     middle = exact.privatize(rng.uniform(1, 4, (4_000, 1)), X[:, 0], random_state=1)
