@@ -251,7 +251,9 @@ def _grid(released: FloatArray) -> FloatArray:
     return np.asarray(middle + core * np.sinh(np.linspace(low, high, _RELEASED)))
 
 
-def given_released(known: ReleasedRecords, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def given_released(
+    known: ReleasedRecords, theta: FloatArray, *, quick: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return what released scores (residuals) say of true ones at a parameter.
 
     Parameters
@@ -260,6 +262,8 @@ def given_released(known: ReleasedRecords, theta: FloatArray) -> tuple[FloatArra
         What is known of true scores, not on a sphere.
     theta : array of shape (q,), float64
         The parameter.
+    quick : bool
+        As for `ReleasedRecords.scores`.
 
     Returns
     -------
@@ -268,13 +272,13 @@ def given_released(known: ReleasedRecords, theta: FloatArray) -> tuple[FloatArra
     released : array of shape (m,), float64
         Those of the records that scores are estimated from.
     given : array of shape (k, v), float64
-        The chances of the values of ``known.scores(theta)`` given each of the grid.
+        The chances of the values of ``known.scores(theta, quick=quick)`` given each of the grid.
     """
     sample = known.sample_of()
     released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
     grid = _grid(released)
     variance = known.score_variance(theta) + known.target_noise
-    return grid, released, _chances_given(known.scores(theta), grid, variance)
+    return grid, released, _chances_given(known.scores(theta, quick=quick), grid, variance)
 
 
 def _chances_given(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
