@@ -41,7 +41,8 @@ def test_commits_take_turns(tmp_path):
         command = [*git, "commit", "-q", "--allow-empty", "-m", str(number)]
         subprocess.run(command, check=True, env={**os.environ, **date})
         seen.add(part_of_commit(tmp_path))
-    assert len(seen) >= PARTS - 2
+    # Twice as many commits as parts leave an eighth of them out on average.
+    assert len(seen) >= 0.8 * PARTS
 
 
 def test_a_setting_goes_before_the_commit(monkeypatch):
@@ -54,7 +55,7 @@ def test_a_setting_goes_before_the_commit(monkeypatch):
     assert os.environ[VARIABLE] == "4"
 
 
-@pytest.mark.parametrize("setting", ["", "20", "-1", "all"])
+@pytest.mark.parametrize("setting", ["", str(PARTS), "-1", "all"])
 def test_what_is_no_part_is_refused(monkeypatch, setting):
     monkeypatch.setenv(VARIABLE, setting)
     with pytest.raises(ValueError, match="is no part"):

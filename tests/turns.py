@@ -5,9 +5,9 @@ import subprocess
 import zlib
 from pathlib import Path
 
-PARTS = 20
+PARTS = 40
 # One in so many cases of a long table runs each time.
-SHARE = 3
+SHARE = 4
 VARIABLE = "SYMDEBIAS_PART"
 
 
