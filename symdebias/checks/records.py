@@ -314,11 +314,7 @@ def _probed(
     middle, reach = middle_and_reach(mechanism)
     if reach is not None:
         yield _size(middle, reach, variance, fourth, name, column)
-        chance = (
-            0.0
-            if isinstance(mechanism.range, Grid)
-            else least_chance_outside(mechanism, noise, divisor, variance, reach)
-        )
+        chance = least_chance_outside(mechanism, noise, divisor, variance, reach)
         if chance > 0:
             yield _range(middle, reach, chance, name, column)
     half = getattr(mechanism, "half_width", None)
@@ -396,7 +392,7 @@ def least_chance_outside(mechanism: Mechanism, noise: Any, divisor: float, varia
     Noise of a density that falls to both sides takes a value in the middle out of the range least often (Anderson's
     inequality): known for normal and for Laplace noise. For other noise, half of the values at an end of the range go
     beyond it, and by the guarantee (epsilon, delta) that end is passed from any value of the range with a chance of at
-    least exp(-epsilon) (1/2 - delta), and so is the other. It is 0 where none of this is known.
+    least exp(-epsilon) (1/2 - delta), and so is the other. It is 0 where none of this is known, and on a grid.
 
     Parameters
     ----------
@@ -409,6 +405,8 @@ def least_chance_outside(mechanism: Mechanism, noise: Any, divisor: float, varia
     reach : float
         Half the width of the range.
     """
+    if isinstance(mechanism.range, Grid):
+        return 0.0
     if isinstance(noise, AdditiveNoise):
         if noise.is_gaussian:
             return math.erfc(reach / math.sqrt(2 * variance))

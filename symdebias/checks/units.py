@@ -71,9 +71,12 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
         width = place.stop - place.start
         divisors, variances = mechanism.divisors_on(width), noise.coordinate_variances(width)
         middle, reach = middle_and_reach(mechanism)
-        for index in _suspects(looked_at[:, place], variances / divisors**2, middle, reach):
+        columns = looked_at[:, place]
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = np.abs(columns - middle)
+        for index in _suspects(columns, variances / divisors**2, away, reach):
             # What was noised once and stands in several records counts once.
-            column, divisor = np.unique(looked_at[:, place.start + index]), float(divisors[index])
+            column, divisor = np.unique(columns[:, index]), float(divisors[index])
             n, variance = len(column), float(variances[index]) / divisor**2
             if n < FEWEST or not variance > 0:
                 continue
@@ -92,8 +95,8 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
                 raise ValueError(_refusal(place.start + index, how, mechanism))
         if reach is None:
             continue
-        for index in map(int, np.flatnonzero(np.abs(looked_at[:, place] - middle).max(axis=0) <= reach)):
-            column, divisor = looked_at[:, place.start + index], float(divisors[index])
+        for index in map(int, np.flatnonzero(away.max(axis=0) <= reach)):
+            column, divisor = columns[:, index], float(divisors[index])
             variance = float(variances[index]) / divisor**2
             chance = least_chance_outside(mechanism, noise, divisor, variance, reach) if variance > 0 else 0.0
             if _log_p_of_staying(column, chance, math.sqrt(variance), peak(noise)) < limit:
@@ -109,12 +112,15 @@ def _refusal(column: int, how: str, mechanism: Mechanism) -> str:
     )
 
 
-def _suspects(columns: FloatArray, variances: FloatArray, middle: float, reach: float | None) -> list[int]:
-    """Return the columns that vary less than their noise, or are outside more often than it makes likely."""
+def _suspects(columns: FloatArray, variances: FloatArray, away: FloatArray, reach: float | None) -> list[int]:
+    """Return the columns that vary less than their noise, or are outside more often than it makes likely.
+
+    ``away`` is how far numbers are from the middle of their range.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         suspect = columns.var(axis=0, ddof=1) < variances
         if reach is not None:
-            suspect |= (np.abs(columns - middle) > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
+            suspect |= (away > reach + _LONG * np.sqrt(variances)).mean(axis=0) > 1 / _LONG**2
     return [int(place) for place in np.flatnonzero(suspect)]
 
 

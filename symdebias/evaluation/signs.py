@@ -88,13 +88,12 @@ class Signs:
             Whether that variance is two standard errors by the noise less, in place of two more. The noise hides which
             it is, and signs of scores that lie closer together are resolved less: a bias has to hold for both.
         """
-        spread, shrinkage = self.spread(theta), self.spread(theta).shrinkage
+        spread = self.spread(theta)
+        shrinkage = spread.shrinkage
         if narrow and spread.noise > 0:
             asked = ("narrow", theta.tobytes(), count)
             shrinkage = min(shrinkage, self.records.remembered(asked, functools.partial(self._narrow, theta, count)))
-        quantiles = functools.partial(self._quantiles, theta, count)
-        nodes = self.records.remembered(("quantiles of scores", theta.tobytes(), count), quantiles)
-        likely: FloatArray = spread.mean + (nodes - spread.mean) * shrinkage
+        likely: FloatArray = spread.mean + (self._quantiles(theta, count) - spread.mean) * shrinkage
         return likely
 
     def _narrow(self, theta: FloatArray, count: int) -> float:
@@ -104,7 +103,13 @@ class Signs:
         return math.sqrt(variance / (variance + self.spread(theta).noise))
 
     def _quantiles(self, theta: FloatArray, count: int) -> FloatArray:
-        """Return quantiles of released scores."""
+        """Return quantiles of released scores, found once."""
+        found: FloatArray = self.records.remembered(
+            ("quantiles of scores", theta.tobytes(), count), functools.partial(self._found_quantiles, theta, count)
+        )
+        return found
+
+    def _found_quantiles(self, theta: FloatArray, count: int) -> FloatArray:
         some = self.records.some
         released, weights = self.scores[theta.tobytes()].taken(some).estimates, self.records.weights[some]
         share = weights / weights.sum()
@@ -180,10 +185,7 @@ class SmoothSigns(Signs):
         Far scores make the variance, and signs are off among those in the middle, which a wave of their width tells.
         """
         middle, most = self.spread(theta).mean, super()._narrow(theta, count)
-        away = self.records.remembered(
-            ("quantiles of scores", theta.tobytes(), count), functools.partial(self._quantiles, theta, count)
-        )
-        away = away - middle
+        away = self._quantiles(theta, count) - middle
         width = float(np.median(np.abs(away)))
         if not width > 0:
             return most

@@ -24,7 +24,6 @@ from symdebias._progress import progress_bar
 from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
 from symdebias.codegen.parallel import CHUNK
-from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
@@ -36,7 +35,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.metric import of_curvatures, positive, undecided, units_of
-from symdebias.solvers.moments import pays_to_compile, released_moments, require_small_enough
+from symdebias.solvers.moments import pays_to_compile, released_moments, require_large_enough, require_small_enough
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
@@ -52,8 +51,6 @@ _REACH, _UNCERTAIN, _MOST_STAGES = 0.3, 5.0, 4
 _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
 # Columns that a refusal names.
 _NAMED = 8
-# The least mean square of a column: of smaller ones powers of parameters overflow.
-_LEAST_SQUARE = 1e-150
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # A part of so many records is copied: what passes over a longer one read at a time is no more.
@@ -296,7 +293,7 @@ def estimated(
     is_told = known is not None and not len(checked.weights) and math.isfinite(known.moments.target_square)
     if not is_told and not isinstance(checked.target, Rows):
         require_squares(checked.target, "y")
-    _require_large_enough(checked, metric)
+    require_large_enough(checked, metric)
     require_small_enough(checked, metric)
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
@@ -347,25 +344,6 @@ def estimated(
             else None,
         },
     )
-
-
-def _require_large_enough(records: Records, metric: FloatArray) -> None:
-    """Raise ValueError where a column's numbers are so small that products of their squares are no numbers."""
-    names = records.correction.design.parameters
-    if not records.correction.loss.scores:
-        return
-    squares = np.diag(metric)[: len(names)]
-    small = np.flatnonzero((squares > 0) & (squares < _LEAST_SQUARE)).tolist()
-    program = records.correction.program
-    if not (small or squares.all()) and isinstance(program, ScoreProgram):
-        # Squares may be 0 where numbers are none.
-        some, linear = np.asarray(records.looked_at.matrix), program.columns.linear
-        small = [place for column, place in enumerate(linear) if not squares[place] and some[:, column].any()]
-    if small:
-        raise ValueError(
-            f"the numbers of {names[small[0]]} are too small: their mean square is {squares[small[0]]:.2g}, and at "
-            f"least {_LEAST_SQUARE:g} is needed. Give the column, and its noise, in a smaller unit."
-        )
 
 
 def _require_decided(correction: Correction, metric: FloatArray) -> None:

@@ -12,6 +12,7 @@ from symdebias._arrays import FloatArray, column_ends
 from symdebias._rows import Rows
 from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.codegen.rows import leverages_of_rows, moments_of_rows, plain_leverages
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
@@ -19,8 +20,9 @@ from symdebias.zonal import ZonalNoise
 
 # From so many numbers on passes over design rows are compiled: NumPy's take three times as long, but compile nothing.
 _COMPILED_FROM = 2**20
-# The largest mean square of a column: of larger ones squares of squares overflow.
-_LARGEST_SQUARE = 1e150
+# The least mean square of a column and the largest: powers of parameters overflow of smaller ones, and of larger ones
+# squares of squares.
+_LEAST_SQUARE, _LARGEST_SQUARE = 1e-150, 1e150
 
 
 @dataclass(frozen=True)
@@ -408,6 +410,31 @@ def require_small_enough(records: Records, metric: FloatArray) -> None:
             f"the numbers of {names[large[0]]} are too large: their mean square is {squares[large[0]]:.2g}, and "
             f"{_LARGEST_SQUARE:g} is the most. Give the column, and its noise, in a larger unit, or leave out the "
             "records in which it is so large."
+        )
+
+
+def require_large_enough(records: Records, metric: FloatArray) -> None:
+    """Raise ValueError where a column's numbers are so small that products of their squares are no numbers.
+
+    Parameters
+    ----------
+    records, metric
+        As for `require_small_enough`.
+    """
+    names = records.correction.design.parameters
+    if not records.correction.loss.scores:
+        return
+    squares = np.diag(metric)[: len(names)]
+    small = np.flatnonzero((squares > 0) & (squares < _LEAST_SQUARE)).tolist()
+    program = records.correction.program
+    if not (small or squares.all()) and isinstance(program, ScoreProgram):
+        # Squares may be 0 where numbers are none.
+        some, linear = np.asarray(records.looked_at.matrix), program.columns.linear
+        small = [place for column, place in enumerate(linear) if not squares[place] and some[:, column].any()]
+    if small:
+        raise ValueError(
+            f"the numbers of {names[small[0]]} are too small: their mean square is {squares[small[0]]:.2g}, and at "
+            f"least {_LEAST_SQUARE:g} is needed. Give the column, and its noise, in a smaller unit."
         )
 
 

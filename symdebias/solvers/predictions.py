@@ -15,6 +15,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._rows import counted_from
 from symdebias._tables import number_of_rows
 from symdebias.checks.records import middle_and_reach
+from symdebias.checks.scaled import FEWEST
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.losses import Loss
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
 # Records of a table, or scores, that are looked at at a time: a power of two, so that products are those of all.
 _AT_ONCE = 2**15
-# Of so many records it is seen whether they may be released ones: fewer tell nothing, and this share is many.
-_LOOKED_AT, _FEWEST, _MANY = 4096, 20, 0.05
+# Of so many records it is seen whether they may be released ones, and this share is many.
+_LOOKED_AT, _MANY = 4096, 0.05
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class Predictor:
                 outside |= mechanism.range.clip((1 - 1e-9) * rows)[1]
             elif reach is not None:
                 outside |= np.any(np.abs(rows - middle) > (1 + 1e-9) * reach, axis=1)
-        if len(matrix) >= _FEWEST and outside.mean() > _MANY:
+        if len(matrix) >= FEWEST and outside.mean() > _MANY:
             warnings.warn(
                 "many of these records lie outside of the bounds that the release declares, as released ones do, and "
                 "score judges predictions for true ones. Of released records symdebias.evaluation.evaluate estimates "

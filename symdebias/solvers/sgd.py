@@ -91,10 +91,9 @@ def sgd(
         released records (with l2) times the gradient, and their size is 1/(L + k/batch_size + mu t/2), with L and
         mu the largest and the least curvature there of the mean corrected loss at the start and where it leads, and k
         from how much gradients and curvatures of records vary. k is less where there are too few steps to arrive with
-        it. With `radius` or `smoothing`, which are in the units of the
-        parameters, steps go along the gradient itself. The others go along the gradient as well: a constant; a
-        `StepSize` such as ``inverse_time(1/mu)``; ``"theory"``, which is 1/(l2 (t + 1)); or a function of an array of
-        step numbers 1, 2, ...
+        it. With `radius` or `smoothing`, which are in the units of the parameters, steps go along the gradient itself.
+        The others go along the gradient as well: a constant; a `StepSize` such as ``inverse_time(1/mu)``;
+        ``"theory"``, which is 1/(l2 (t + 1)); or a function of an array of step numbers 1, 2, ...
     batch_size : int
         Records per step, at least 1; more than n takes all in one step. The last batch of an epoch may be
         smaller and is averaged over its own size.

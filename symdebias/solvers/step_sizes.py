@@ -207,21 +207,21 @@ def learned_steps(
     """
     frame = frame_of(records)
     weighing = np.eye(len(theta)) if in_units else definite(metric + np.diag(penalty))
-    look = _Look(records, penalty, metric, weighing, by_derivatives)
-    curved = look.curvatures(theta)
+    terrain = _Terrain(records, penalty, metric, weighing, by_derivatives)
+    curved = terrain.curvatures(theta)
     largest = curved.largest
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
             "the mean corrected loss has no curvature at the start from which steps could be learned. Give step_size=, "
             "or another start, and check the units of an offset."
         )
-    mean, squares = look.gradients(theta, curved.directions)
+    mean, squares = terrain.gradients(theta, curved.directions)
     spread = float(squares.sum())
     free, freed = frame.reported(theta), frame.freed(weighing)
     size = max(float(free @ freed @ free), float(mean @ mean) / largest**2, _LEAST_SIZE * spread / largest**2)
     # Noise was told by records with weight, and a batch has others besides.
     together = batch_size * (records.present / len(records))
-    there = None if is_near else look.ahead(theta, curved, mean)
+    there = None if is_near else terrain.ahead(theta, curved, mean)
     places = [curved] if there is None else [curved, there]
     largest = max(place.largest for place in places)
     least = max(min(place.least for place in places), _LEAST_CURVATURE * largest)
@@ -240,7 +240,7 @@ def learned_steps(
         is_held = length > radius
         end = end * (radius / length) if is_held else end
         # The noise of the last iterates is that next to the minimum.
-        mean, squares = look.gradients(frame.lifted(end), there.directions)
+        mean, squares = terrain.gradients(frame.lifted(end), there.directions)
         if np.all(np.isfinite(squares)):
             sizes = np.maximum(there.sizes, _LEAST_CURVATURE * largest)
             away = (there.directions.T @ (freed @ (end - free))) ** 2
@@ -263,7 +263,7 @@ def _shrunk(first: Any, gone: float) -> Any:
     return (first / (first + gone)) ** 4
 
 
-class _Look:
+class _Terrain:
     """What steps are learned from, by parts of the records."""
 
     def __init__(
