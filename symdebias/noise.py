@@ -194,6 +194,12 @@ class AdditiveNoise:
             return z
         return None
 
+    @property
+    def written(self) -> str:
+        """The characteristic function as messages show it: numbers to four digits."""
+        found = self.characteristic_function
+        return str(found.xreplace({number: number.n(4) for number in found.atoms(sp.Number) if not number.is_Integer}))
+
     @cached_property
     def is_gaussian(self) -> bool:
         """Whether the logarithm of the characteristic function is -variance w^2/2."""

@@ -309,3 +309,17 @@ def test_a_correction_of_a_residual_keeps_its_digits_far_from_zero(features):
     near, far = (corrected.loss(theta, np.full((13, features), at), at - residuals) for at in (0.0, 2.0**14))
     # Multiplied out in score and target, the powers of the residual cancel all digits.
     np.testing.assert_allclose(far, near, rtol=1e-12)
+
+
+@pytest.mark.parametrize("expression", [
+    1 - sp.exp(-((U - Y) ** 2) / 8), (U - Y) ** 2 * sp.exp(-((U - Y) ** 2) / 8), sp.exp(-(U**2)) * sp.exp(U * Y),
+], ids=["Welsch", "redescending", "product"])  # fmt: skip
+def test_bounded_losses_are_corrected_exactly_under_laplace_noise(expression):
+    b, theta = 0.3, 1.5
+    corrected = sd.debias(sd.Loss(expression, score=U, target=Y), sd.Release(sd.LaplaceMechanism.from_scale(b)))
+    assert (corrected.method, corrected.conditions) == ("exact", ())
+    noise, weights = np.polynomial.laguerre.laggauss(60)
+    noise, weights = b * np.concatenate([-noise, noise]), np.concatenate([weights, weights]) / 2
+    for x, y in ((-0.7, 0.4), (1.1, 1.5)):
+        values = [corrected.loss([theta], np.array([[x + e]]), np.array([y])) for e in noise]
+        assert weights @ values == pytest.approx(float(expression.subs({U: theta * x, Y: y})), abs=1e-9)

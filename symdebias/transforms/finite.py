@@ -135,7 +135,10 @@ def growth_rate(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
         parts = [value for value, _ in expression.args] if isinstance(expression, sp.Piecewise) else expression.args
         return sp.Max(0, *(growth_rate(part, variables) for part in parts))
     if expression.is_Mul:
-        return sp.Add(*(growth_rate(part, variables) for part in expression.args))
+        # Exponentials together: exp(u y) exp(-u^2) is bounded, and its first factor is not.
+        exponentials, rest = sp.sift(expression.args, lambda part: isinstance(part, sp.exp), binary=True)
+        together = [sp.exp(sp.Add(*(part.args[0] for part in exponentials)))] if len(exponentials) > 1 else exponentials
+        return sp.Add(*(growth_rate(part, variables) for part in (*together, *rest)))
     if expression.is_Pow and not expression.exp.has(*variables) and not isinstance(expression, sp.exp):
         if expression.exp.is_positive:
             return expression.exp * growth_rate(expression.base, variables)
@@ -184,11 +187,12 @@ def _exponential_rate(exponent: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.E
         # The leading power decides: exp(-x^2 + 5 x) is bounded.
         falls = polynomial.degree() % 2 == 0 and polynomial.LC().is_nonpositive
         return sp.Integer(0) if falls else sp.oo
+    falls = polynomial.total_degree() == 2 and sp.hessian(exponent, variables).is_negative_semidefinite
     for powers, coefficient in polynomial.terms():
         degree = sum(powers)
         if degree == 1:
             rates.append(sp.Abs(sp.re(coefficient)))
-        elif degree > 1 and not (all(power % 2 == 0 for power in powers) and coefficient.is_nonpositive):
+        elif degree > 1 and not (falls or (all(power % 2 == 0 for power in powers) and coefficient.is_nonpositive)):
             return sp.oo
     return sp.Max(*rates)
 
