@@ -24,8 +24,9 @@ from symdebias.derivation import (
     on_labels,
 )
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
-from symdebias.losses import Loss
+from symdebias.losses import Loss, logistic
 from symdebias.losses.loss import require_loss
+from symdebias.losses.shifts import ignores_shifts
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
@@ -209,9 +210,17 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
     Each is derived before it is proposed.
     """
     found = []
+    values = loss.target_values or ()
+    # Under a multinomial logit model one label against another has its parameters.
+    if len(loss.scores) == len(values) > 1 and ignores_shifts(loss):
+        if _works(logistic().against(values[0], values[-1], of=values), release, Surrogate()):
+            of = ", ".join(f"{value:g}" for value in values)
+            found.append(
+                f"fit each label against one of them by symdebias.losses.logistic().against(label, baseline, of=({of}))"
+            )
     if "surrogate" not in tried and _works(loss, release, Surrogate()):
         found.append('pass method="surrogate", a surrogate with a stated bias')
-    if not found and _works(loss, release, Series(2)):
+    elif _works(loss, release, Series(2)):
         found.append('pass method="series", order=2 and read its bias off corrected.certificate')
     for what, mechanism in _OTHER_NOISE.items():
         for where, other in _with_noise(release, mechanism):

@@ -30,11 +30,17 @@ _SCORES = np.linspace(-8.0, 8.0, 321)
 
 
 def _check_classifies(loss: Loss) -> None:
-    """Raise ValueError for a loss of numbers by a link, whose label of least loss is not the likelier one.
+    """Raise ValueError for a loss of some of its labels, or of numbers by a link: its least one is not the likelier.
 
     The Poisson loss of labels 0 and 1 is the least for 1 where the mean exp(u) is above 1, and not above one half.
     """
     meaning = meaning_of(loss)
+    if len(meaning.values) < len(loss.target_values or ()):
+        raise ValueError(
+            f"{loss.expression} tells {' and '.join(format(value, 'g') for value in meaning.values)} apart, and no "
+            "other labels, which a classifier would never predict. Fit it by symdebias.m_estimate, for each label "
+            'against one; or use loss="softmax".'
+        )
     if meaning.predicts != "number" or meaning.number == loss.scores[0]:
         return
     values = np.array(meaning.values)

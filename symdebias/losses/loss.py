@@ -284,6 +284,59 @@ class Loss:
         )  # fmt: skip
         return recoded
 
+    def against(self, label: float, baseline: float, *, of: Sequence[float]) -> "Loss":
+        """Return this loss of two labels for one label of several against another; records of the rest count nothing.
+
+        Under a multinomial logit model the log loss of each label against a baseline finds the parameters of its score
+        less those of the baseline's: it is the log likelihood of the records of both. A loss of one score has
+        corrections, and surrogates, where `losses.softmax` has none, as under Gaussian noise; noised labels are
+        corrected with it, so that no record is to be chosen by its noised label.
+
+        Parameters
+        ----------
+        label, baseline : float
+            Two of the values: the one that is written as the larger target value of this loss, and the other one.
+        of : sequence of float
+            All target values, as the release has them: for labels of text 0, 1, ..., in the order of its categories.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The loss has no two target values, or the labels are not two of the values.
+
+        References
+        ----------
+        Begg & Gray 1984, Section 2; Agresti 2013, *Categorical Data Analysis*, Section 8.1.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> sd.losses.logistic().against(2, 0, of=(0, 1, 2)).expression
+        Piecewise((log(1 + exp(-u)), Eq(y, 2)), (log(exp(u) + 1), Eq(y, 0)), (0, True))
+        """
+        values = _check_target_values(of)
+        if self.target_values is None or len(self.target_values) != 2:
+            raise ValueError(
+                f"{self.expression} is no loss of two labels. One label stands against another in a loss of two, such "
+                "as symdebias.losses.logistic()."
+            )
+        if values is None or label == baseline or not {label, baseline} <= set(values):
+            raise ValueError(
+                f"label={shown(label, 40)} and baseline={shown(baseline, 40)} are not two of the values "
+                f"{shown(of, 60)}. Give two of them."
+            )
+        lower, upper = (
+            self.expression.xreplace({self.target: sp.nsimplify(value, rational=True)}) for value in self.target_values
+        )
+        places = [sp.Eq(self.target, sp.nsimplify(value, rational=True)) for value in (label, baseline)]
+        against: Loss = object.__new__(type(self))
+        against._declare(
+            sp.Piecewise((upper, places[0]), (lower, places[1]), (sp.Integer(0), True)),
+            scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
+            target_values=values, name=f"{self.name or 'loss'} of {label:g} against {baseline:g}",
+        )  # fmt: skip
+        return against
+
     @property
     def jump(self) -> float | None:
         """A score at which the loss jumps, as the 0-1 loss does; None where none was found, or without one score."""

@@ -25,7 +25,7 @@ _DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
 class Meaning:
     """What a loss says of the target at its scores."""
 
-    values: tuple[float, ...]  # The target values, in order; empty for a continuous target.
+    values: tuple[float, ...]  # The target values that the loss tells apart, in order; empty for a continuous target.
     losses: tuple[sp.Expr, ...]  # The loss F(u, v) at each of them, in the scores.
     # Whether the sum of exp(-F(u, v)) over the values v is the same at all scores: the loss is then a negative log
     # likelihood, up to a constant, and these over their sum are the chances of the values.
@@ -65,10 +65,15 @@ def meaning_of(loss: "Loss") -> Meaning:
     >>> meaning_of(sd.losses.poisson()).number, meaning_of(sd.losses.logistic()).predicts
     (exp(u), 'label')
     """
-    values = loss.target_values or ()
     if not loss.scores:
         return Meaning((), (), False, None, 0)
-    losses = tuple(loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)}) for value in values)
+    by_value = {
+        value: loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)})
+        for value in loss.target_values or ()
+    }
+    # A loss of one label against another is the same at all scores for the rest, and says nothing of them.
+    told = {value: one for value, one in by_value.items() if one.has(*loss.scores)}
+    values, losses = tuple(told), tuple(told.values())
     mean = _mean(loss)
     number = loss.scores[0] if mean is None and _is_of_residual(loss) else mean
     return Meaning(values, losses, _is_likelihood(loss, losses), number, _sign(loss, losses))
