@@ -108,35 +108,6 @@ class Training:
         """Return what there is to tell of how it was to be trained."""
         return {"epochs": self.epochs, "step_size": step_size_told(self.step_size)}
 
-    def _steps(self, run: Records, X: Any, begin: FloatArray) -> tuple[Any, FloatArray]:
-        """Return the rule of step sizes and the scaling of steps: given, learned, or those that are gone on with."""
-        if self.after is not None:
-            return self.step_size, self.after.scaling
-        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
-            return self.step_size, np.zeros((0, 0))
-        if not np.all(np.isfinite(self.metric)):
-            explain_overflow(run, X)
-        return learned_steps(
-            run, frame_of(run).lifted(begin), self.penalty, self.metric, min(self.batch_size, len(run)),
-            self.epochs * self.size(run)[1], in_units=self.bound < math.inf or bool(len(self.smoothing)),
-            radius=self.bound, is_near=self.has_pilot, by_derivatives=self.has_pilot,
-        )  # fmt: skip
-
-    def _sizes(self, step_size: Any, first: int, count: int) -> FloatArray:
-        """Return the sizes of so many steps, after so many of earlier records."""
-        gain = 1.0 if self.after is None else self.gain
-        return gain * step_sizes(step_size, first=first, count=count, l2=self.l2 * gain)
-
-    def _kernel(self, run: Records, scaling: FloatArray) -> Callable[..., int]:
-        """Return the compiled pass over some steps, which measures records where `lengths` are asked for."""
-        kernel: Callable[..., int] = run.correction.kernels.sgd_pass(
-            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
-            held=frame_of(run).place, measured=self.lengths is not None,
-        )  # fmt: skip
-        if self.lengths is None:
-            return kernel
-        return functools.partial(kernel, lengths=(self.lengths.inverse, self.lengths.longest))
-
     def of(
         self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object], stage: int = 0
     ) -> tuple[Descent, dict[str, Any], Reached]:
@@ -145,91 +116,202 @@ class Training:
         A learned step takes the place of its name. The last one is what further records may go on from. ``stage``
         counts the descents of a run. A parameter that records hold is none of those of the descent.
         """
-        correction, frame, (matrix, target) = run.correction, frame_of(run), run.encoded
-        n, per_epoch = self.size(run)
-        batch_size, total, lengths = min(self.batch_size, n), self.epochs * per_epoch, self.lengths
-        step_size, scaling = self._steps(run, X, begin)
-        earlier = None if self.after is None else self.after.descent
-        weight = run.total / n if self.after is None else self.after.weight
-        sizes = self._sizes(step_size, 0 if earlier is None else earlier.all_steps, total)
-        kernel = self._kernel(run, scaling)
-        limits = correction.limits.for_kernels(finite_variance=True)
-        growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
-        sums_at: list[int] = []
-        if self.with_sums:
-            first = first_averaged(self.share, total)
-            sums_at = [first + end for end in batch_ends(total - first, step_size.power)]
-        descent = Descent(
-            begin, total, radius=self.bound, share=self.share, record=self.record, sums_at=sums_at, after=earlier
+        steps = _Steps.of(self, run, X, begin)
+        under_way = _UnderWay(self, run, X, begin, steps, stage)
+        begun(under_way.descent)
+        under_way.resume()
+        with progress_bar(self.progress, self.epochs * len(run), "record") as advance:
+            advance(under_way.seen)
+            while under_way.goes_on:
+                under_way.take_epoch(advance)
+        notes = replace(self, step_size=steps.step_size).told() | under_way.ended()
+        return (
+            under_way.descent,
+            notes,
+            Reached(under_way.descent, steps.step_size, steps.scaling, self.gain, steps.weight),
         )
-        begun(descent)
-        best = None if self.patience is None else _BestEpoch(self.patience)
-        at_epoch, is_past = 0, False
-        shuffler = None if self.rng is None else self.rng.bit_generator
 
-        def take_up(state: dict[str, Any]) -> None:
-            nonlocal at_epoch, is_past
-            descent.take_up(state["descent"])
-            at_epoch, is_past = int(state["epoch"]), bool(state["is_past"])
-            if best is not None:
-                best.take_up(state["best"])
-            if shuffler is not None:
-                shuffler.state = state["order"]
 
-        def state_of(epoch: int, order: Any, is_past: bool = False) -> dict[str, Any]:
-            return {
-                "descent": descent.state(), "epoch": epoch, "is_past": is_past, "order": order,
-                "best": None if best is None else best.state(),
-            }  # fmt: skip
+@dataclass(frozen=True)
+class _Steps:
+    """What the steps of a descent are made of.
 
-        if self.journal is not None:
-            self.journal.resumed(stage, take_up)
-        is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
-        penalty = frame.reported(self.penalty)
-        deal, longest = Deal.as_given(), max(1, (at_once(matrix, target) if is_read else _SEGMENT) // batch_size)
-        with progress_bar(self.progress, self.epochs * n, "record") as advance:
-            advance(int(seen_after(n, batch_size)(np.array(descent.done))))
-            for epoch in range(self.epochs if is_past else at_epoch, self.epochs):
-                drawn_from = None if shuffler is None else shuffler.state
-                if self.rng is not None:
-                    deal = Deal.shuffled(n, matrix.shape[1], self.rng)
-                origin = epoch * per_epoch
-                if lengths is not None:
-                    lengths.begin()
-                for lower, upper in descent.segments(origin, origin + per_epoch, longest):
-                    if upper <= descent.done:
-                        continue
-                    lower = max(lower, descent.done)
-                    first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
-                    dealt = matrix, target, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first
-                    if is_read:
-                        dealt = read(run, deal, first, end)
-                    if not descent.take(
-                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, weight, penalty,
-                        self.bound, growth, runaway, limits, self.smoothing, scaling,
-                    ):  # fmt: skip
-                        first += (descent.done - lower) * batch_size
-                        batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
-                        explain_stop(run, X, descent, batch, sizes[descent.done])
-                    if lengths is not None:
-                        lengths.has_read(end - first, n)
-                    advance(end - first)
-                    if self.journal is not None and upper < origin + per_epoch:
-                        self.journal.keep(stage, functools.partial(state_of, epoch, drawn_from))
-                if best is not None:
-                    best.see(run.mean_loss(frame.lifted(descent.result)), descent)
-                    is_past = best.is_past
-                if self.journal is not None:
-                    order = None if shuffler is None else shuffler.state
-                    is_last = is_past or epoch == self.epochs - 1
-                    self.journal.keep(stage, functools.partial(state_of, epoch + 1, order, is_past), at_once=is_last)
-                if is_past:
-                    break
-        notes = replace(self, step_size=step_size).told()
-        if best is not None:
-            descent.back_to(best.epoch * per_epoch, best.theta, best.average)
-            notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, notes, Reached(descent, step_size, scaling, self.gain, weight)
+    Attributes
+    ----------
+    step_size : float, StepSize or callable
+        The rule of the step sizes, learned where it was to be.
+    scaling : array of shape (Q, Q) or (0, 0), float64
+        What learned steps multiply gradients with.
+    sizes : array of shape (T,), float64
+        The step sizes.
+    weight : float
+        What weights are divided by.
+    kernel : callable
+        The compiled pass over some steps, which measures records where `lengths` are asked for.
+    """
+
+    step_size: Any
+    scaling: FloatArray
+    sizes: FloatArray
+    weight: float
+    kernel: Callable[..., int]
+
+    @classmethod
+    def of(cls, training: Training, run: Records, X: Any, begin: FloatArray) -> "_Steps":
+        """Return the steps on some records: given, learned, or those that are gone on with."""
+        n, per_epoch = training.size(run)
+        total, after = training.epochs * per_epoch, training.after
+        step_size, scaling = training.step_size, np.zeros((0, 0))
+        if after is not None:
+            scaling = after.scaling
+        elif isinstance(step_size, str) and step_size == "auto":
+            if not np.all(np.isfinite(training.metric)):
+                explain_overflow(run, X)
+            step_size, scaling = learned_steps(
+                run, frame_of(run).lifted(begin), training.penalty, training.metric, min(training.batch_size, n), total,
+                in_units=training.bound < math.inf or bool(len(training.smoothing)), radius=training.bound,
+                is_near=training.has_pilot, by_derivatives=training.has_pilot,
+            )  # fmt: skip
+        first, gain = (0, 1.0) if after is None else (after.descent.all_steps, training.gain)
+        sizes = gain * step_sizes(step_size, first=first, count=total, l2=training.l2 * gain)
+        weight = run.total / n if after is None else after.weight
+        return cls(step_size, scaling, sizes, weight, cls._kernel(training, run, scaling))
+
+    @staticmethod
+    def _kernel(training: Training, run: Records, scaling: FloatArray) -> Callable[..., int]:
+        kernel: Callable[..., int] = run.correction.kernels.sgd_pass(
+            weighted=bool(len(run.weights)), smoothed=bool(len(training.smoothing)), scaled=bool(len(scaling)),
+            held=frame_of(run).place, measured=training.lengths is not None,
+        )  # fmt: skip
+        if training.lengths is None:
+            return kernel
+        return functools.partial(kernel, lengths=(training.lengths.inverse, training.lengths.longest))
+
+
+class _UnderWay:
+    """A descent on some records, epoch after epoch, which another process can take up where it was stopped."""
+
+    def __init__(self, training: Training, run: Records, X: Any, begin: FloatArray, steps: _Steps, stage: int) -> None:
+        self.training, self.run, self.X, self.steps, self.stage = training, run, X, steps, stage
+        self.n, self.per_epoch = training.size(run)
+        self.batch_size = min(training.batch_size, self.n)
+        matrix, target = run.encoded
+        self.is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
+        self.longest = max(1, (at_once(matrix, target) if self.is_read else _SEGMENT) // self.batch_size)
+        # What holds a step: the penalty, and how long parameters and steps may be.
+        self.constraints = (
+            frame_of(run).reported(training.penalty), training.bound,
+            *growth_limits(training.bound, scaled=bool(len(steps.scaling))),
+            run.correction.limits.for_kernels(finite_variance=True),
+        )  # fmt: skip
+        total, sums_at = training.epochs * self.per_epoch, []
+        if training.with_sums:
+            first = first_averaged(training.share, total)
+            sums_at = [first + end for end in batch_ends(total - first, steps.step_size.power)]
+        self.descent = Descent(
+            begin, total, radius=training.bound, share=training.share, record=training.record, sums_at=sums_at,
+            after=None if training.after is None else training.after.descent,
+        )  # fmt: skip
+        self.best = None if training.patience is None else _BestEpoch(training.patience)
+        self.epoch, self.is_past = 0, False
+        self.shuffler = None if training.rng is None else training.rng.bit_generator
+
+    # ---- in another process ------------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """Go on from where the journal has it, if there is one that has it."""
+        if self.training.journal is not None:
+            self.training.journal.resumed(self.stage, self._take_up)
+
+    def _take_up(self, state: dict[str, Any]) -> None:
+        self.descent.take_up(state["descent"])
+        self.epoch, self.is_past = int(state["epoch"]), bool(state["is_past"])
+        if self.best is not None:
+            self.best.take_up(state["best"])
+        if self.shuffler is not None:
+            self.shuffler.state = state["order"]
+
+    def _keep(self, drawn_from: Any, *, at_once: bool = False) -> None:
+        """Keep where it is: in the epoch whose order was drawn from a state of the generator."""
+        if self.training.journal is not None:
+            self.training.journal.keep(self.stage, functools.partial(self._state, drawn_from), at_once=at_once)
+
+    def _state(self, drawn_from: Any) -> dict[str, Any]:
+        return {
+            "descent": self.descent.state(), "epoch": self.epoch, "is_past": self.is_past, "order": drawn_from,
+            "best": None if self.best is None else self.best.state(),
+        }  # fmt: skip
+
+    # ---- epochs ------------------------------------------------------------------------------------------
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is another epoch."""
+        return self.epoch < self.training.epochs and not self.is_past
+
+    @property
+    def seen(self) -> int:
+        """How many records its steps have seen."""
+        return int(seen_after(self.n, self.batch_size)(np.array(self.descent.done)))
+
+    def take_epoch(self, advance: Callable[[int], object]) -> None:
+        """Take the steps of an epoch, or those that are left of it; `advance` is told of records.
+
+        Raises
+        ------
+        SymdebiasError
+            A step is stopped.
+        """
+        training, descent = self.training, self.descent
+        drawn_from = self._order()
+        deal = Deal.as_given()
+        if training.rng is not None:
+            deal = Deal.shuffled(self.n, self.run.encoded[0].shape[1], training.rng)
+        if training.lengths is not None:
+            training.lengths.begin()
+        origin = self.epoch * self.per_epoch
+        end_of_epoch = origin + self.per_epoch
+        for lower, upper in descent.segments(origin, end_of_epoch, self.longest):
+            if upper <= descent.done:
+                continue
+            advance(self._take_segment(deal, origin, max(lower, descent.done), upper))
+            if upper < end_of_epoch:
+                self._keep(drawn_from)
+        if self.best is not None:
+            self.best.see(self.run.mean_loss(frame_of(self.run).lifted(descent.result)), descent)
+            self.is_past = self.best.is_past
+        self.epoch += 1
+        self._keep(self._order(), at_once=not self.goes_on)
+
+    def _order(self) -> Any:
+        """Return the state that the order of the next epoch is drawn from."""
+        return None if self.shuffler is None else self.shuffler.state
+
+    def _take_segment(self, deal: Deal, origin: int, lower: int, upper: int) -> int:
+        """Take the steps from `lower` to `upper` of an epoch, and return of how many records they are."""
+        training, run, steps, descent = self.training, self.run, self.steps, self.descent
+        first, end = (lower - origin) * self.batch_size, min((upper - origin) * self.batch_size, self.n)
+        dealt: tuple[Any, ...] = (*run.encoded, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first)
+        if self.is_read:
+            dealt = read(run, deal, first, end)
+        if not descent.take(
+            steps.kernel, lower, upper, *dealt, run.correction.noise, steps.sizes[lower:upper], self.batch_size,
+            steps.weight, *self.constraints, training.smoothing, steps.scaling,
+        ):  # fmt: skip
+            first += (descent.done - lower) * self.batch_size
+            batch = deal.rows(np.arange(first, min(first + self.batch_size, self.n)), self.n)
+            explain_stop(run, self.X, descent, batch, steps.sizes[descent.done])
+        if training.lengths is not None:
+            training.lengths.has_read(end - first, self.n)
+        return end - first
+
+    def ended(self) -> dict[str, Any]:
+        """Go back to the best epoch, where epochs were compared, and return what there is to tell of that."""
+        if self.best is None:
+            return {}
+        best = self.best
+        self.descent.back_to(best.epoch * self.per_epoch, best.theta, best.average)
+        return {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
 
 
 class _BestEpoch:
