@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -256,17 +256,22 @@ class AdditiveNoise:
 
     def inverse_taylor(self, order: int) -> tuple[float, ...]:
         """Return the coefficients of 1/E exp(z e) in powers of z up to an order: what polynomials need."""
-        exact = exactly(self.characteristic_function)
-        z = sp.Dummy("z", real=True)
-        series = sp.series(1 / exact.xreplace({FREQUENCY: z}), z, 0, order + 1).removeO()
-        # The factor of z^k is i^-k times that of w^k, and odd ones vanish for symmetric noise.
-        return tuple(float(sp.re(series.coeff(z, k) * (-sp.I) ** k)) for k in range(order + 1))
+        return _inverse_taylor(self.characteristic_function, order)
 
     def coordinate_variances(self, width: int) -> tuple[float, ...]:
         """Return the variance of each of so many coordinates."""
         if self.covariance is None:
             return (self.variance,) * width
         return tuple(row[index] for index, row in enumerate(self.covariance))
+
+
+@lru_cache(maxsize=256)
+def _inverse_taylor(characteristic_function: sp.Expr, order: int) -> tuple[float, ...]:
+    # Columns are often noised alike, and the series of a staircase takes a third of a second.
+    z = sp.Dummy("z", real=True)
+    series = sp.series(1 / exactly(characteristic_function).xreplace({FREQUENCY: z}), z, 0, order + 1).removeO()
+    # The factor of z^k is i^-k times that of w^k, and odd ones vanish for symmetric noise.
+    return tuple(float(sp.re(series.coeff(z, k) * (-sp.I) ** k)) for k in range(order + 1))
 
 
 def symmetric_root(covariance: FloatArray) -> FloatArray:
