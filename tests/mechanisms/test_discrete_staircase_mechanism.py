@@ -32,6 +32,7 @@ def probabilities(epsilon, sensitivity, high):
     return k, weights / weights.sum()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("step", [1.0, 0.1])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize(("sensitivity", "high"), SHAPES)

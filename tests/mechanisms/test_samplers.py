@@ -107,6 +107,7 @@ FURTHER = [
 
 
 @pytest.mark.newest
+@pytest.mark.in_turn
 @pytest.mark.parametrize("mechanism", FURTHER, ids=repr)
 def test_noise_of_other_scales_and_budgets_has_its_law(mechanism):
     assert sampler_faults(mechanism, 2) == []
@@ -248,6 +249,7 @@ def test_the_planted_defects_start_from_a_sound_sample(kind):
 
 
 @pytest.mark.newest
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("kind", "defect"),
     [
