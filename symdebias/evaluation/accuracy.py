@@ -1,4 +1,7 @@
-"""Accuracy: the share of records whose label has the sign of their score, with the noise of both taken out."""
+"""Accuracy: the share of records whose label has the sign of their score, with the noise of both taken out.
+
+Of several classes it is the share whose label has the largest score, where the noise is that of labels alone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,9 +9,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, label_array
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
+from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import NoExactCorrectionError
@@ -54,6 +58,56 @@ class Accuracy(Metric):
         for narrow, labels in self.signs.cases(theta, self.label_model):
             found.append(np.mean(np.abs(errors[narrow])) if labels is None else abs(np.mean(errors[narrow] * labels)))
         return float(np.max(found)), False
+
+
+@dataclass(frozen=True)
+class AccuracyOfClasses(Metric):
+    """The mean of [the class of the largest score is that of the record].
+
+    Attributes
+    ----------
+    classes : tuple of float
+        The values of the target, one for each score.
+    """
+
+    classes: tuple[float, ...]
+    higher_is_better: ClassVar[bool] = True
+
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        return replace(self, records=part)
+
+    def values(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return unbiased estimates of whether records are right; classes that share the largest score share it."""
+        part = self.records.only(rows)
+        if part.release.target_noise is None:
+            label_array(part.target, self.classes, rows=len(part.target))
+        scores = np.stack([ReleasedScores.of(part, own).estimates for own in theta], axis=1)
+        is_largest = scores == scores.max(axis=1, keepdims=True)
+        labels = np.stack([part.shares_of(value) for value in self.classes], axis=1)
+        return np.asarray(np.sum(is_largest * labels, axis=1) / is_largest.sum(axis=1))
+
+
+def accuracy_of_classes(records: Records, thetas: Sequence[FloatArray], *, threshold: float) -> AccuracyOfClasses:
+    """Return the accuracy of models with a score for each class.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The scores carry noise, or the noise of the target tells no shares of its values.
+    ValueError
+        A threshold was given, or there are more or fewer values than scores.
+    """
+    if threshold != 0:
+        raise ValueError(f"threshold={threshold:g} is one of a single score, and this model has several. Leave it out.")
+    classes = records.classes(len(thetas[0]))
+    if any(ReleasedScores.of(records.light, own).noise > 0 for theta in thetas for own in theta):
+        raise NoExactCorrectionError(
+            "which of several scores is the largest is no smooth function of them, and the noise of their columns is "
+            "not undone in it. Evaluate the loss that was fitted, as metric=fit.corrected.declared, or score true "
+            "records by fit.score."
+        )
+    return AccuracyOfClasses("accuracy", "exact", records, classes)
 
 
 def accuracy(

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE, Interval
-from symdebias.evaluation.accuracy import accuracy
-from symdebias.evaluation.mean_loss import mean_loss, named_loss
+from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
+from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
@@ -177,7 +177,9 @@ def evaluate(
         side of their label, ``"precision"``, ``"recall"`` and ``"f1"`` are the rates of scores above `threshold`,
         and ``"roc_auc"`` is the area under the ROC curve; a score at the threshold counts half. Of numbers:
         ``"squared_error"`` is the mean of (y - u)^2, ``"r2"`` is 1 less its share of the variance of y, and
-        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is. A Fit whose loss predicts by another link
+        ``"poisson"`` the mean of exp(u) - y u. Of a model with a score for each class ``"log_loss"`` is that of their
+        softmax, and ``"accuracy"``, where the noise is that of labels alone, the share of records whose class has the
+        largest score. A `Loss` is taken as it is. A Fit whose loss predicts by another link
         than a metric takes scores for is refused.
     release : Release, optional
         How the records were noised; that of a Fit by default. ``Release()`` says that they are true.
@@ -185,8 +187,9 @@ def evaluate(
         Non-negative weights of the records.
     clusters : array of shape (n,), optional
         Which records belong to the same person: the standard error is that over clusters.
-    target_values : pair of float, optional
-        The labels, for metrics of labels. By default those of the release, of the loss that was fitted, or -1 and +1.
+    target_values : sequence of float, optional
+        The labels, for metrics of labels: two, or one for each score. By default those of the release, of the loss that
+        was fitted, or -1 and +1, and 0, 1, ... for several scores.
     offset : array of shape (n,), optional
         A known term of the score of each record, as for `m_estimate`. A Fit with an offset needs one.
     radius : float, optional
@@ -322,6 +325,10 @@ def corrected_metric(
     """Return a metric, corrected for all thetas that are to be compared."""
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
+    if thetas[0].ndim > 1:
+        if metric == "accuracy":
+            return accuracy_of_classes(records, thetas, threshold=threshold)
+        return mean_loss(metric, softmax_of(records, len(thetas[0])), records, thetas, radius=radius)
     if metric == "accuracy":
         return accuracy(records, thetas, radius=radius, label_model=label_model, threshold=threshold)
     if metric in RATES:

@@ -146,6 +146,12 @@ def named_loss(metric: str, records: Records) -> Loss:
     return Loss(expression, score=u, target=y, target_values=values, name=metric)
 
 
+def softmax_of(records: Records, count: int) -> Loss:
+    """Return the log loss of a model with a score for each class, in the values of the target."""
+    declared, values = catalogue.softmax(count), records.classes(count)
+    return declared if values == declared.target_values else declared.recoded(values)
+
+
 def mean_loss(
     name: str, loss: Loss, records: Records, thetas: Sequence[FloatArray], *, radius: float | None
 ) -> MeanLoss:

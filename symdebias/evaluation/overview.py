@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.parts import checked_records
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import OF_CLASSES, Records, scores_of
 from symdebias.exceptions import SymdebiasError
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
@@ -95,9 +95,10 @@ def evaluate_all(
     Returns
     -------
     Evaluation
-        Of two labels accuracy, precision, recall, F1, the area under the ROC curve, Brier score and log loss, the last
-        two where the model's probabilities are logistic ones; of numbers the squared error and R2, or the Poisson loss
-        for a fit whose mean is exp(u). What cannot be told under this noise is named with the reason.
+        Of several classes, with a score each, accuracy and log loss. Of two labels accuracy, precision, recall, F1, the
+        area under the ROC curve, Brier score and log loss, the last two where the model's probabilities are logistic
+        ones; of numbers the squared error and R2, or the Poisson loss for a fit whose mean is exp(u). What cannot be
+        told under this noise is named with the reason.
 
     Raises
     ------
@@ -149,6 +150,8 @@ def overview_of(
 
 def _metrics_of(model: Any, records: Records) -> tuple[list[str], dict[str, str]]:
     """Return the metrics that a target has, and those that a model has no predictions for, with the reason."""
+    if scores_of(model) > 1:
+        return list(OF_CLASSES), {}
     has_labels, link = _has_labels(model, records), None
     if isinstance(model, Fit):
         link = link_of(model)
@@ -169,7 +172,7 @@ def _metrics_of(model: Any, records: Records) -> tuple[list[str], dict[str, str]
 
 def _has_labels(model: Any, records: Records) -> bool:
     """Return whether the target is one of two labels."""
-    if records.of_margins or records.declared is not None:
+    if records.of_margins or (records.declared is not None and len(records.declared) == 2):
         return True
     if isinstance(model, Fit) and model.corrected.declared.scores:
         return Predictor.of(model).predicts == "label"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from symdebias._arrays import (
     FloatArray,
@@ -37,9 +38,12 @@ from symdebias.release.matrices import released_matrix
 from symdebias.release.required import require_release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.offsets import as_offset
+from symdebias.solvers.predictions import Predictor
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
+# Scores of each class that a fit's predictions are compared at.
+_PROBED = 5
 # A record with more than this share of the weights is looked at as if it were left out.
 _MUCH_WEIGHT = 0.05
 # What metrics take scores for, and the links of fits for which they are that; None is that of losses whose scores
@@ -52,6 +56,8 @@ _PREDICTIONS: Mapping[str, tuple[str, tuple[str | None, ...]]] = {
     "r2": _NUMBERS,
     "squared_error": _NUMBERS,
 }
+# Metrics by name of models with a score for each class.
+OF_CLASSES = ("accuracy", "log_loss")
 # Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
 SAMPLED, ROWS = 2**17, 2**16
 
@@ -76,8 +82,8 @@ class Records:
         Weights.
     clusters : array of shape (n,), or None
         The clusters: codes, int64, or labels where records lie elsewhere.
-    declared : pair of float or None
-        The two labels that the caller declares, or the loss of a Fit.
+    declared : tuple of float or None
+        The labels that the caller declares, or the loss of a Fit, in order.
     known_term : int or None
         The place of the parameter of an offset, which is a column without noise; it is 1 for every model.
     first : int
@@ -94,7 +100,7 @@ class Records:
     target: FloatArray
     weights: FloatArray
     clusters: Any
-    declared: tuple[float, float] | None
+    declared: tuple[float, ...] | None
     known_term: int | None = None
     first: int = 0
     memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
@@ -138,10 +144,11 @@ class Records:
         if not weights.all():
             matrix, target = without_far((matrix, target), weights)
         codes = None if clusters is None else cluster_codes(clusters, rows=rows)
-        labels = model.corrected.declared.target_values if isinstance(model, Fit) else None
+        declared = model.corrected.declared.target_values if isinstance(model, Fit) else None
         if target_values is not None:
-            labels = LabelSet.declare("target_values", target_values, count=2).values
-        declared = (labels[0], labels[1]) if labels is not None and len(labels) == 2 else None
+            # A model of several scores has as many labels; those of candidates are not known yet.
+            several = model is None or scores_of(model) > 1
+            declared = LabelSet.declare("target_values", target_values, count=None if several else 2).values
         if coupling is not None and coupling.values is not None:
             if declared not in (None, coupling.values):
                 raise ValueError(
@@ -254,15 +261,15 @@ class Records:
         ValueError, TypeError
             They do not fit, or the model predicts no probabilities for a metric of these.
         """
-        if isinstance(model, Fit) and model.theta.ndim > 1 and not isinstance(loss, Loss):
+        scores = len(loss.scores) if isinstance(loss, Loss) else scores_of(model)
+        if scores > 1 and not isinstance(loss, Loss) and loss not in OF_CLASSES:
             raise ValueError(
-                f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
-                "score. Evaluate a Loss of all scores, such as the one that was fitted."
+                f"this model has {scores} scores, one for each class, and {loss or 'a curve'} is that of one score. "
+                f"Evaluate {' or '.join(OF_CLASSES)}, or a Loss of all scores, such as the one that was fitted."
             )
         if isinstance(model, Fit) and isinstance(loss, str):
-            _require_link(model, loss)
+            (_require_link if scores == 1 else _require_softmax)(model, loss)
         theta = model.theta if isinstance(model, Fit) else model
-        scores = len(loss.scores) if isinstance(loss, Loss) else 1
         if scores == 0:
             if self.known_term is not None:
                 raise ValueError(
@@ -325,21 +332,60 @@ class Records:
     @property
     def labels(self) -> tuple[float, float]:
         """The two values of the target: what the release says, then what was declared, then -1 and +1."""
-        declared = self.declared
-        noise = self.release.target_noise
-        if not isinstance(noise, ChannelNoise):
-            return (-1.0, 1.0) if declared is None else declared
-        values = tuple(sorted(noise.inputs))
+        declared, noise = self.declared, self.release.target_noise
+        values = tuple(sorted(noise.inputs)) if isinstance(noise, ChannelNoise) else declared or (-1.0, 1.0)
         if len(values) != 2:
             raise ValueError(
-                f"the target has {len(values)} values, and accuracy, log loss and calibration are those of two labels. "
-                "Evaluate a Loss of the scores of the classes."
+                f"the target has {len(values)} values, and metrics of a single score are those of two labels. Evaluate "
+                "a Loss, or a model with a score for each value."
             )
         if declared is not None and declared != values:
             raise ValueError(
                 f"target_values={declared} are not the labels {values} of the release. Leave target_values out."
             )
         return values[0], values[1]
+
+    def classes(self, count: int) -> tuple[float, ...]:
+        """Return the values of the target for a score each: what the release says, was declared, or 0, 1, ...
+
+        Raises
+        ------
+        ValueError
+            There are not as many.
+        """
+        noise = self.release.target_noise
+        values = tuple(map(float, range(count))) if self.declared is None else self.declared
+        if isinstance(noise, ChannelNoise):
+            values = tuple(sorted(noise.inputs))
+        if len(values) != count or self.declared not in (None, values):
+            said = "" if self.declared in (None, values) else f", target_values {self.declared}"
+            raise ValueError(
+                f"the model has {count} scores, one for each class, the target the values {values}{said}. Give a score "
+                "for each value, in their order."
+            )
+        return values
+
+    def shares_of(self, value: float) -> FloatArray:
+        """Return unbiased estimates of 1 for a value of the target and 0 for the others, shape (n,).
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The noise of the target has no such estimates.
+        """
+        noise = self.release.target_noise
+
+        def is_value(labels: FloatArray) -> FloatArray:
+            return np.asarray(labels == value, dtype=np.float64)
+
+        if noise is None:
+            return is_value(self.target)
+        if isinstance(noise, ChannelNoise):
+            return self._channel_undone(noise, is_value, f"share of {value:g}")
+        raise NoExactCorrectionError(
+            f"the target has additive noise, under which nothing tells how often it is {value:g}. Release labels by "
+            "randomized response, or evaluate the loss that was fitted."
+        )
 
     def signs_of_labels(self) -> FloatArray:
         """Return unbiased estimates of the true labels as -1 and +1, shape (n,)."""
@@ -415,6 +461,31 @@ def _require_link(fit: Fit, metric: str) -> None:
             f"{metric} is that of {said}, and the loss of this fit predicts "
             f"{'otherwise' if link is None else f'by the link {link}'}. Evaluate the loss that was fitted, as "
             "metric=fit.corrected.declared, or a metric that its target has."
+        )
+
+
+def scores_of(model: Any) -> int:
+    """Return how many scores a model has, by the shape of its parameters: one unless they are rows of several."""
+    theta = model.theta if isinstance(model, Fit) else model
+    return np.shape(theta)[0] if np.ndim(theta) == 2 else 1
+
+
+def _require_softmax(fit: Fit, metric: str) -> None:
+    """Raise ValueError where the class of the largest score, or the softmax of scores, is not what a fit predicts."""
+    predictor, count = Predictor.of(fit), len(fit.theta)
+    probes = np.linspace(-2.0, 2.0, _PROBED * count).reshape(count, -1).T
+    probes = np.concatenate([np.roll(probes, shift, axis=1) for shift in range(count)])
+    try:
+        if metric == "accuracy":
+            is_that = np.array_equal(predictor.codes(probes), probes.argmax(axis=1))
+        else:
+            is_that = np.allclose(predictor.probabilities(probes), softmax(probes, axis=1), rtol=1e-9)
+    except ValueError:
+        is_that = False
+    if not is_that:
+        raise ValueError(
+            f"{metric} of several classes is that of the softmax of their scores, and the loss of this fit predicts "
+            "otherwise. Evaluate the loss that was fitted, as metric=fit.corrected.declared."
         )
 
 

@@ -467,16 +467,6 @@ def test_a_score_is_not_taken_for_another_prediction_than_that_of_the_fit(loss, 
     assert evaluate(fit, X, y, metric=fit.corrected.declared).value == pytest.approx(wanted, rel=1e-12)
 
 
-def test_a_fit_of_several_classes_has_no_metric_by_name():
-    corrected = sd.debias(sd.losses.softmax(3), TRUE)
-    history = sd.solvers.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 9)))
-    fit = sd.Fit(np.zeros((3, 3)), corrected, "by hand", history)
-    for metric in ("accuracy", "roc_auc"):
-        with pytest.raises(ValueError, match=r"3 scores, one for each class.*Evaluate a Loss"):
-            evaluate(fit, X4, [0, 1, 2, 1], metric=metric)
-    assert evaluate(fit, X4, [0, 1, 2, 1], metric=sd.losses.softmax(3)).value == pytest.approx(math.log(3))
-
-
 def test_a_margin_release_tells_the_brier_score():
     """20 draws: a bias of .006 beyond the stated one is seen."""
     rng = np.random.default_rng(2)

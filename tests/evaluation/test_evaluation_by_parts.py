@@ -137,6 +137,23 @@ def test_a_fit_judges_blocks_of_its_own(monkeypatch):
     same(evaluate([1.0, 0.0], in_order(X), in_order(y), **how), evaluate([1.0, 0.0], X, y, **how))
 
 
+@pytest.mark.parametrize("release", [sd.Release(), sd.Release(target=sd.RandomizedResponse(1.0, range(3)))], ids=str)
+def test_several_classes_by_blocks(release, monkeypatch):
+    small(monkeypatch)
+    rng = np.random.default_rng(0)
+    X, theta = rng.normal(size=(COUNT, 2)), rng.normal(size=(3, 2))
+    y = rng.integers(0, 3, COUNT).astype(float)
+    how = {"release": release, "sample_weight": rng.exponential(size=COUNT)}
+    for metric in ("accuracy", "log_loss"):
+        same(
+            evaluate(theta, in_order(X), in_order(y), metric=metric, **how),
+            evaluate(theta, X, y, metric=metric, **how),
+        )
+    y[2_500] = 3.0
+    with pytest.raises(ValueError, match="labels must be"):
+        evaluate(theta, in_order(X), in_order(y), metric="accuracy", **how)
+
+
 @pytest.mark.parametrize("name", ["labels", "normal", "a cap"])
 def test_curves_by_blocks_are_those_in_memory(name, monkeypatch):
     small(monkeypatch)
