@@ -10,6 +10,8 @@ from symdebias import _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT, shown
 from symdebias.inference import Inference
+from symdebias.release.groups import labels_of_target
+from symdebias.solvers.predictions import Predictor
 
 if TYPE_CHECKING:
     from symdebias.solvers.fit import Fit
@@ -37,7 +39,7 @@ class Coefficients:
         level = OPEN_UNIT.check("level", level)
         names = fit.names
         if fit.theta.ndim > 1:
-            names = tuple(f"{score}: {name}" for score in fit.corrected.declared.scores for name in names)
+            names = tuple(f"{score}: {name}" for score in _names_of_scores(fit) for name in names)
         values, inference = fit.theta.ravel(), fit.inference
         if original_units:
             values = fit.coefficients.ravel()
@@ -208,6 +210,18 @@ _DIGITS = {
     "lower": "{:.5g}",
     "upper": "{:.5g}",
 }
+
+
+def _names_of_scores(fit: "Fit") -> tuple[str, ...]:
+    """Return the labels that scores stand for, where these are texts and a score each, and their symbols otherwise."""
+    scores, coupling = fit.corrected.declared.scores, fit.corrected.release.coupling
+    labels = None if coupling is not None else labels_of_target(fit.corrected.release.target, "range")
+    if labels is not None and labels.is_text and len(labels.values) == len(scores):
+        # A score stands for the label that is predicted where it alone is large.
+        predicted = Predictor.of(fit).codes(3 * np.eye(len(scores)))
+        if np.array_equal(predicted, np.arange(len(scores))):
+            return tuple(map(str, labels.values))
+    return tuple(map(str, scores))
 
 
 def to_original_units(fit: "Fit") -> FloatArray:

@@ -84,6 +84,20 @@ def test_scores_have_their_units_undone_one_by_one():
     assert both.names[0] == "u0: age"
 
 
+def test_scores_have_the_names_of_labels_of_text():
+    """Where each stands for one: a score is that of the label which is predicted where it alone is large."""
+    labels = sd.RandomizedResponse(epsilon=2.0, categories=("car", "bus", "walk"))
+    release = sd.Release(target=labels, noiseless=("age",))
+    fit = made(release, np.arange(3.0), loss=sd.losses.softmax(3))
+    assert Coefficients.of(fit, 0.95, original_units=False).names == ("car: age", "bus: age", "walk: age")
+    assert "bus: age" in fit.summary()
+    scores, y = sp.symbols("u:3", real=True), sp.Symbol("y", real=True)
+    turned = sp.Piecewise((scores[1], sp.Eq(y, 0)), (scores[2], sp.Eq(y, 1)), (scores[0], True))
+    loss = sd.Loss(sp.log(sp.Add(*map(sp.exp, scores))) - turned, score=scores, target=y, target_values=(0, 1, 2))
+    names = Coefficients.of(made(release, np.arange(3.0), loss=loss), 0.95, original_units=False).names
+    assert names == ("u0: age", "u1: age", "u2: age")
+
+
 def test_where_there_is_no_unit_to_go_back_to_it_is_said():
     without = sd.Release({"age": sd.GaussianMechanism.from_scale(0.5)}, center={"age": 40.0})
     with pytest.raises(ValueError, match="without an intercept no coefficients"):
