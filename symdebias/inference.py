@@ -485,10 +485,10 @@ class Inference:
             raise InferenceError(self.refusal)
         reach = [
             critical_value(level, wrong / error, freedom) * error if error > 0 else wrong
-            for wrong, error, freedom in zip(self._bias(len(theta)), errors, self.freedom(len(theta)), strict=True)
+            for wrong, error, freedom in zip(self.bias_of(len(theta)), errors, self.freedom(len(theta)), strict=True)
         ]
         ends = np.stack([theta - reach, theta + reach], axis=1)
-        for place, wrong in enumerate(self._bias(len(theta))):
+        for place, wrong in enumerate(self.bias_of(len(theta))):
             if self._is_curving(place) and errors[place] > 0:
                 freedom = float(self.freedom(len(theta))[place])
                 ends[place] = theta[place] + errors[place] * self._fieller(place, level, wrong / errors[place], freedom)
@@ -505,12 +505,12 @@ class Inference:
         errors = self.standard_errors()
         if self.refusal:
             raise InferenceError(self.refusal)
-        known = zip(theta, self._bias(len(theta)), errors, self.freedom(len(theta)), strict=True)
+        known = zip(theta, self.bias_of(len(theta)), errors, self.freedom(len(theta)), strict=True)
         found = [
             two_sided_pvalue(value / error, wrong / error, freedom) if error > 0 else float(abs(value) <= wrong)
             for value, wrong, error, freedom in known
         ]
-        for place, wrong in enumerate(self._bias(len(theta))):
+        for place, wrong in enumerate(self.bias_of(len(theta))):
             if self._is_curving(place) and errors[place] > 0:
                 root = math.sqrt(self._variance_at(place, -theta[place] / errors[place]))
                 error = root * errors[place]
@@ -536,7 +536,7 @@ class Inference:
         if self.joint_degrees_of_freedom is not None and len(rows) > 1:
             freedom = min(freedom, self.joint_degrees_of_freedom)
         known = float(freedom) if math.isfinite(freedom) else None
-        bias = self._bias(len(theta))
+        bias = self.bias_of(len(theta))
         test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
         larger = self._variance_there(theta, rows, values, test)
         if larger > 1:
@@ -635,7 +635,8 @@ class Inference:
         """Return the variance of a score test so many standard errors away, with their sign."""
         return fieller_variance(abs(away), *self._changing(place, 1 if away > 0 else -1))
 
-    def _bias(self, size: int) -> FloatArray:
+    def bias_of(self, size: int) -> FloatArray:
+        """Return the bounds on the bias of so many parameters, shape (size,)."""
         return np.zeros(size) if self.bias is None else self.bias
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from symdebias import _optional
 from symdebias.solvers import step_sizes
+from symdebias.solvers.combinations import Combinations
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
@@ -29,6 +30,7 @@ else:  # what few fits to released records need
 
 __all__ = [
     "BallMinimum",
+    "Combinations",
     "Fit",
     "History",
     "Replicates",

@@ -18,6 +18,7 @@ from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit, summary
 from symdebias.solvers.coefficients import Coefficients
+from symdebias.solvers.combinations import Combinations, combinations_of, predicted_interval
 from symdebias.solvers.predictions import Predictor
 
 # What scikit-learn and statsmodels call what a fit has by another name.
@@ -332,6 +333,56 @@ class Fit:
         predictor = Predictor.of(self)
         return predictor.probabilities(predictor.scores(X, offset))
 
+    def predict_interval(
+        self, X: Any, *, level: float = 0.95, of: str = "prediction", offset: Any = None
+    ) -> FloatArray:
+        """Return confidence intervals of what is predicted for true records: how far the noise and the records tell it.
+
+        They are for the chance or the mean at these features, not for the outcome of one person, which scatters about
+        it.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            As for `decision_function`.
+        level : float
+            Of each interval, in (0, 1).
+        of : {"prediction", "score"}
+            The chance of the larger of two labels (the last column of `predict_proba`), or the number that `predict`
+            returns; or the score of `decision_function`.
+        offset : array of shape (n,), optional
+            As for `decision_function`.
+
+        Returns
+        -------
+        array of shape (n, 2), or (n, K, 2) for K scores, float64
+            Lower and upper ends. A chance or a number rises or falls with its score, and its interval has the ends of
+            that of the score, which is a linear combination of the parameters: see `combinations`. Chances of classes
+            with a score each are by the delta method for their logits.
+
+        Raises
+        ------
+        InferenceError
+            As for `confidence_interval`.
+        ValueError, TypeError
+            The loss predicts neither chances nor numbers, as hinge losses do; or X does not fit.
+
+        Examples
+        --------
+        >>> import numpy as np, symdebias as sd
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(20_000, 1))
+        >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-2 * X[:, 0])), 1, -1)
+        >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(X, y, random_state=1)
+        >>> fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+        >>> ((low, high),) = fit.predict_interval([[1.0]])
+        >>> bool(low < 1 / (1 + np.exp(-2)) < high)
+        True
+        """
+        if of not in ("prediction", "score"):
+            raise ValueError(f'of={of!r:.60} is not known. Choose "prediction" or "score".')
+        return predicted_interval(self, X, level, of, offset, self._inference())
+
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, offset: Any = None) -> float:
         """Return how well true records are predicted: the accuracy of labels, R2 of numbers.
 
@@ -505,6 +556,52 @@ class Fit:
         """
         rows = Coefficients.of(self, 0.95, original_units=False).rows_of(restrictions)
         return self._inference().test(self.theta.ravel(), restrictions if rows is None else rows, values)
+
+    def combinations(
+        self,
+        weights: ArrayLike | Mapping[str, float] | Sequence[Mapping[str, float]],
+        *,
+        level: float = 0.95,
+        original_units: bool = False,
+    ) -> Combinations:
+        """Return linear combinations of the parameters, such as a difference, with errors, intervals and p values.
+
+        Parameters
+        ----------
+        weights : mapping, sequence of mappings, or array of shape (Q,) or (k, Q)
+            Of one combination or several: weights by the names that the summary has, 0 for others; or numbers for all
+            parameters, scores after one another.
+        level : float
+            Of the intervals, in (0, 1).
+        original_units : bool
+            Whether parameters are those of columns in their own units; see `coefficients`.
+
+        Returns
+        -------
+        Combinations
+            Intervals allow for all that those of parameters do: a bias within its bound, few records or clusters, and
+            curvatures and scores that level off, by the worst of the parameters that take part.
+
+        Raises
+        ------
+        InferenceError
+            As for `confidence_interval`.
+        TypeError, ValueError
+            There is no parameter of a name, or the shape is another one; or there are no original units.
+
+        Examples
+        --------
+        >>> import numpy as np, symdebias as sd
+        >>> X = np.random.default_rng(0).normal(size=(20_000, 2))
+        >>> release = sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)})
+        >>> noised = release.privatize(X, X @ [2.0, 1.0], random_state=1)
+        >>> fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), noised.X, noised.y)
+        >>> ((low, high),) = fit.combinations({"a": 1.0, "b": -1.0}).interval
+        >>> bool(low < 1 < high)
+        True
+        """
+        self._inference()
+        return combinations_of(self, weights, level, original_units=original_units)
 
     # ---- reading -----------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 2**15
 # Of so many records it is seen whether they may be released ones, and this share is many.
 _LOOKED_AT, _MANY = 4096, 0.05
+# A score in the place of one that is infinite.
+_FARTHEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,17 @@ class Predictor:
                     with counted_from(start):
                         parts.append(self._scores(_arrays.take_rows(X, slice(start, min(start + _AT_ONCE, count)))))
                 return np.concatenate(parts)
+        scores: FloatArray = self.rows(X) @ self.theta.T
+        return scores
+
+    def rows(self, X: Any) -> FloatArray:
+        """Return what stands beside the parameters of a score for true records in their own units, shape (n, q).
+
+        Raises
+        ------
+        ValueError, TypeError
+            X does not fit.
+        """
         matrix = self._matrix(X)
         rows = self.release.design(matrix.shape[1]).rows(matrix)
         if rows.shape[1] != self.theta.shape[-1]:
@@ -158,8 +171,7 @@ class Predictor:
                 f"X makes {rows.shape[1]} columns of the score, and the fit has {self.theta.shape[-1]} parameters. "
                 "Pass the columns that it was fitted on."
             )
-        scores: FloatArray = rows @ self.theta.T
-        return scores
+        return rows
 
     def _matrix(self, X: Any) -> FloatArray:
         """Return true columns as they were before they were noised, shape (n, p)."""
@@ -240,6 +252,32 @@ class Predictor:
                 "score is too large: check the units of X."
             )
         return values
+
+    def predicted_at(self, scores: FloatArray) -> FloatArray:
+        """Return what is predicted at scores of any shape, which may be infinite: a number, or the chance of a label.
+
+        That is the last of two labels.
+
+        Raises
+        ------
+        ValueError
+            There is neither; or there are more labels than two.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.predicts == "number":
+                assert self.meaning.number is not None
+                found = numeric(stable.rewrite(self.meaning.number), self.loss.scores)(scores)
+                values: FloatArray = np.broadcast_to(found, scores.shape).astype(np.float64)
+                # A sum of what is infinite in both directions says nothing of the end.
+                return np.where(np.isnan(values), scores, values)
+            if len(self.meaning.values) != 2:
+                raise ValueError(
+                    f"{self.loss.expression} has one score for {len(self.meaning.values)} labels, whose chances do not "
+                    'rise and fall with it. Ask for of="score".'
+                )
+            # Losses at infinity may be differences of what is infinite.
+            finite = np.clip(scores.ravel(), -_FARTHEST, _FARTHEST)
+            return self.probabilities(finite)[:, -1].reshape(scores.shape)
 
     def _losses(self, scores: FloatArray) -> FloatArray:
         """Return the loss at each target value, shape (n, k)."""
