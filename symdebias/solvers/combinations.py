@@ -40,6 +40,17 @@ class Combinations:
         Of combinations of 0, two-sided: 1 less the level of the interval that just reaches 0.
     level : float
         That of the intervals.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> X = np.random.default_rng(0).normal(size=(20_000, 2))
+    >>> release = sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)})
+    >>> noised = release.privatize(X, X @ [2.0, 1.0], random_state=1)
+    >>> fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), noised.X, noised.y)
+    >>> found = fit.combinations([{"a": 1.0, "b": -1.0}, {"a": 1.0, "b": -2.0}])
+    >>> found.values.round(1).tolist(), bool(found.pvalues[0] < 1e-9 < found.pvalues[1])
+    ([1.0, 0.0], True)
     """
 
     values: FloatArray
