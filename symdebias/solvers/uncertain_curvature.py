@@ -64,3 +64,12 @@ def variance_of_curvature(
             if bend > CERTAIN_CURVATURE**-2:
                 found[place] = 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
     return found
+
+
+def note_on_curvature(curving: FloatArray) -> str:
+    """Return what there is to say of intervals under such numbers, some of which are not 0."""
+    least = 1 / math.sqrt(float(curving[:, 1].max()))
+    return (
+        f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values allow for "
+        "that (Fieller's method), which standard errors do not"
+    )
