@@ -131,7 +131,7 @@ def at_root(
         )
     bias, has_none = _bias(records, theta, hessian, known)
     refusal = refusal or has_none
-    if correction.method.corrects and not correction.is_exact:
+    if correction.method.corrects and not correction.is_exact and not refusal:
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
         bias = bias + missing
@@ -210,7 +210,7 @@ def _of_clusters(
             f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
         )
     notes: tuple[str, ...] = ()
-    if np.isfinite(freedom).any():
+    if np.isfinite(freedom).any() and not refusal:
         few = 2 * float(freedom.min()) < count - 1
         start = f"few of the {count:,} clusters decide the variance of a parameter"
         notes = (f"{start if few else f'{count:,} clusters'}: {_by_students_t(freedom)}",)
