@@ -58,12 +58,28 @@ def variance_of_curvature(
             score = np.linalg.solve(hessian, np.eye(len(theta))[place])
             move = covariance[:, place] / error
             changes = (moved(move / 2) - moved(-move / 2)) @ score
-            plain = gradients @ score
-            scale = float(np.var(plain))
-            bend = float(np.var(changes)) / scale if scale > 0 else math.nan
-            if bend > CERTAIN_CURVATURE**-2:
-                found[place] = 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
+            found[place] = curving_of(gradients @ score, changes)
     return found
+
+
+def curving_of(plain: FloatArray, changes: FloatArray) -> tuple[float, float]:
+    """Return a and b of `variance_of_curvature` for one parameter, both 0 where the curvature is certain enough.
+
+    Parameters
+    ----------
+    plain, changes : array of shape (n,), float64
+        h'g_i, and se h'H_i k: how h'g_i changes by a standard error.
+
+    Examples
+    --------
+    >>> curving_of(np.array([1.0, -1.0]), np.array([0.5, -0.5]))
+    (1.0, 0.25)
+    """
+    scale = float(np.var(plain))
+    bend = float(np.var(changes)) / scale if scale > 0 else math.nan
+    if not bend > CERTAIN_CURVATURE**-2:
+        return 0.0, 0.0
+    return 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
 
 
 def note_on_curvature(curving: FloatArray) -> str:
