@@ -171,6 +171,26 @@ def test_a_certificate_says_where_the_range_of_a_surrogate_cuts_it(loss):
         assert ("where" in str(within)) is (loss == "huber")
 
 
+@pytest.mark.parametrize("method", [{"method": "series", "order": 1}, {"method": "none"}], ids=["series", "none"])
+def test_the_largest_bias_under_noise_of_columns_is_searched_for(method):
+    """Along one column or two, by records of all scores, none is above; of 24 points drawn at random it was half."""
+    noise = [sd.LaplaceMechanism.from_scale(scale) for scale in (0.5, 0.4)]
+    release = sd.Release({"a": noise[0], "b": noise[1]}, fit_intercept=True)
+    corrected = sd.debias(sd.losses.logistic(), release, **method)
+    certificate = corrected.certify(theta_radius=1.5)
+    assert not certificate.proved
+    shares, step = np.linspace(-1, 1, 13), 1e-4
+    x, y = np.outer(shares, [0.8, 0.6]) + np.outer(np.sqrt(1 - shares**2), [-0.6, 0.8]), np.ones(13)
+    worst = np.zeros(2)
+    for theta in (1.5 - step) * np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.64, 0.48, 0.6], [0.64, -0.48, 0.6]]):
+        slopes = [corrected.bias(theta + e, x, y) - corrected.bias(theta - e, x, y) for e in step * np.eye(3)]
+        found = np.abs(corrected.bias(theta, x, y)).max(), np.linalg.norm(slopes, axis=0).max() / (2 * step)
+        worst = np.maximum(worst, found)
+    claimed = np.array([certificate.loss_bias, certificate.gradient_bias])
+    assert np.all(worst <= 1.02 * claimed)
+    assert np.all(worst > 0.7 * claimed)
+
+
 def test_the_bias_without_correction_is_stated():
     """E cosh(u + N(0, 1)) - cosh(u) = (e^{1/2} - 1) cosh(u), at |u| = 1."""
     release = sd.Release(features=sd.GaussianMechanism.from_scale(1.0))
