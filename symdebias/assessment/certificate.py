@@ -43,7 +43,8 @@ class Certificate:
     record_radius : float
         records with norm up to this (before the noise),
     score_bound : float
-        hence scores |theta'x| up to this (infinite for a free-form loss, which has none),
+        hence scores |theta'x| up to this (infinite for a free-form loss, which has none), or up to the range of a
+        surrogate where that is less; residuals where `cut` says so,
     noise_variance : float
         and noise variance up to this: of the score, or of the noisiest feature of a free-form loss.
     targets : tuple of float
@@ -64,6 +65,8 @@ class Certificate:
         Whether that holds on the whole domain, and what a finite variance needs.
     loss_offset : float
         How much of the bias of the loss is a part that no parameter changes; see `CorrectedLoss.loss_offset`.
+    cut : {"", "score", "residual"}
+        What is bounded by the range of a surrogate, where parameters and records of the domain may take it further.
     proved : bool
         Whether the biases are upper bounds, by interval arithmetic on cells that cover all scores of the domain, up to
         the rounding of float64. Otherwise they were searched for.
@@ -98,6 +101,7 @@ class Certificate:
     variance_conditions_hold: bool = True
     loss_offset: float = 0.0
     proved: bool = False
+    cut: str = ""
 
     @property
     def exists(self) -> bool:
@@ -116,6 +120,8 @@ class Certificate:
 
     def __str__(self) -> str:
         domain = f"||theta|| <= {self.theta_radius:g} and ||x|| <= {self.record_radius:g}"
+        if self.cut:
+            domain += f" where |{self.cut}| <= {self.score_bound:g}"
         if self.noise_variance > 0:
             domain += f" (noise variance up to {self.noise_variance:.4g})"
         if self.exists:
@@ -216,6 +222,7 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
         bound = min(bound, surrogates.radius)
         if correction.surrogate_parts.is_residual:
             bound, targets = surrogates.radius, replace(targets, targets=(0.0,))
+    cut = _cut_by(correction, bound, theta_radius * record_radius)
     biases, proved = Biases.unknown(), False
     if variance < correction.limits.variance:
         functions = score_functions(correction)
@@ -234,13 +241,15 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
         biases, proved = _with_bounds_of_surrogates(correction, biases, bound, record_radius)
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
-        noise_variance=variance, targets=targets.targets, reach=0.0,
+        noise_variance=variance, targets=targets.targets, reach=0.0, cut=cut,
     )  # fmt: skip
 
 
 def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
     release, surrogates = correction.release, correction.surrogates
     record_radius = release.record_radius(correction.columns)
+    # An intercept is one more entry of a row, and of the gradient.
+    row = math.hypot(record_radius, release.fit_intercept)
     noisiest = float(release.feature_variances(correction.columns).max(initial=0.0))
     variance, reach = noisiest, 0.0
     if correction.is_of_scores:
@@ -256,7 +265,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         if correction.surrogate_parts.is_residual:
             residual, targets = surrogates.radius, (0.0,)
         # Waves that are tuned for little noise vary too fast under much of it for any rule.
-        inside = min(theta_radius, surrogates.radius / math.hypot(record_radius, release.fit_intercept))
+        inside = min(theta_radius, surrogates.radius / row)
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
         variance = min(variance, noisiest * inside**2)
     if correction.is_of_scores:
@@ -266,18 +275,26 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
     biases = Biases.unknown()
     if exists:
         biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside, residual_radius=residual)
-    bound = theta_radius * record_radius if correction.is_of_scores else math.inf
+    bound = theta_radius * row if correction.is_of_scores else math.inf
     if surrogates is not None:
         bound = min(bound, surrogates.radius) if residual is None else residual
+    cut = _cut_by(correction, bound, theta_radius * row)
     proved = False
     if math.isfinite(biases.loss_bias):
-        # An intercept is one more entry of the gradient.
-        row = math.hypot(record_radius, release.fit_intercept)
         biases, proved = _with_bounds_of_surrogates(correction, biases, bound, row)
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
-        noise_variance=variance, targets=targets, reach=reach,
+        noise_variance=variance, targets=targets, reach=reach, cut=cut,
     )  # fmt: skip
+
+
+def _cut_by(correction: Correction, bound: float, farthest: float) -> str:
+    """Return what the range of a surrogate cuts from the domain, whose scores go as far as is said."""
+    if correction.surrogates is None:
+        return ""
+    if correction.surrogate_parts.is_residual:
+        return "residual"
+    return "score" if bound < farthest else ""
 
 
 def _certificate(

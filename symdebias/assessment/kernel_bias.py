@@ -4,6 +4,7 @@ The compiled kernels themselves stand on one side, and the declared loss on the 
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,9 @@ ROUNDING = 1e-9
 _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
 _MOST_NODES = 400_000
+# Where a bias is not that of rounding its largest value is searched for: from so many points at the edge of the domain,
+# and from the best of them so many steps uphill, by rules of so many nodes.
+_STARTS, _BEST, _STEPS, _SEARCH_NODES = 48, 3, 60, 4_000
 # Nodes per column with additive noise, from the finest rule on: the first whose product is not too large is taken.
 NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 
@@ -137,6 +141,81 @@ def true_codes(declared: Loss, release: Release) -> tuple[float, ...]:
     return default_targets(declared.target_values, release.target_radius)
 
 
+@dataclass(frozen=True)
+class _Point:
+    """A point of the domain."""
+
+    record: FloatArray  # Of shape (p,).
+    theta: FloatArray  # Of shape (Q,).
+    active: FloatArray  # Of shape (p,): whether a column's noise is integrated over.
+    targets: FloatArray  # The targets that are tried there, or their codes.
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """Points at the edge of the domain, and uphill from them."""
+
+    rng: np.random.Generator
+    correction: Correction
+    record_radius: float
+    theta_radius: float
+    targets: tuple[float, ...]
+    has_channel: bool  # Whether a channel noises the target, so that all of them are tried together.
+
+    def largest(self, size_of: Callable[[_Point], tuple[float, float]]) -> Iterator[_Point]:
+        """Yield points where the bias of the loss, or of the gradient, is about the largest.
+
+        `size_of` returns both at a point.
+        """
+        points = [self._start(number) for number in range(_STARTS)]
+        sizes = np.array([size_of(point) for point in points])
+        for which in (0, 1):
+            for place in np.argsort(-sizes[:, which], kind="stable")[:_BEST]:
+                best, size, reach = points[place], sizes[place, which], 0.3
+                for _ in range(_STEPS):
+                    other = self._moved(best, reach)
+                    there = size_of(other)[which]
+                    best, size, reach = (other, there, 1.5 * reach) if there > size else (best, size, 0.8 * reach)
+                yield best
+
+    def _start(self, number: int) -> _Point:
+        release, columns, rng = self.correction.release, self.correction.columns, self.rng
+        scored = bool(self.correction.loss.scores)
+        active = _active(rng, release, columns, every=not scored, noisiest=number % 2 == 0)
+        theta, record = rng.normal(size=self.correction.number_of_parameters), rng.normal(size=columns)
+        if scored:
+            _silence(theta, active, self.correction.loss, release, columns)
+            # A score of every size, by a record as long as may be.
+            share, rows = rng.uniform(-1, 1), theta.reshape(len(self.correction.loss.scores), -1)
+            along = np.zeros(columns)
+            for part in release.design(columns).linear:
+                along[part.column] = rows[0, part.parameter]
+            if (length := float(np.linalg.norm(along))) > 0:
+                along /= length
+                across = record - float(record @ along) * along
+                across /= max(float(np.linalg.norm(across)), 1e-300)
+                record = share * along + math.sqrt(1 - share**2) * across
+        targets = self.targets if self.has_channel else [self.targets[number % len(self.targets)]]
+        return self._within(theta, record, active, np.array(targets, dtype=float), edge=True)
+
+    def _moved(self, point: _Point, reach: float) -> _Point:
+        theta = point.theta + reach * self.theta_radius * self.rng.normal(size=len(point.theta)) * (point.theta != 0)
+        record = point.record + reach * self.record_radius * self.rng.normal(size=len(point.record))
+        return self._within(theta, record, point.active, point.targets, held=point.record)
+
+    def _within(
+        self, theta: FloatArray, record: FloatArray, active: FloatArray, targets: FloatArray, *, edge: bool = False,
+        held: FloatArray | None = None,
+    ) -> _Point:  # fmt: skip
+        """Return a point of the domain, at its `edge` or no further; `held` has the codes of categories, or none."""
+        moved = []
+        for vector, radius in ((theta, self.theta_radius), (record, self.record_radius)):
+            length = float(np.linalg.norm(vector))
+            moved.append(vector * (radius / length) if length > radius or (edge and length > 0) else vector)
+        theta, record = moved
+        return _Point(_allowed(self.rng, self.correction.release, record, held), theta, active, targets)
+
+
 # What overflows counts as infinite, and so do differences of such.
 @np.errstate(over="ignore", invalid="ignore")
 def kernel_biases(
@@ -145,7 +224,8 @@ def kernel_biases(
     """Return the largest biases of a corrected loss at points of the domain, ||x|| and ||theta|| within bounds.
 
     With `residual_radius`, for a loss of the residual, targets are those with a residual up to this, in place of the
-    declared ones.
+    declared ones. Biases of a truncated series, or of no correction, are largest where parameters are long and scores
+    have one size: they are searched for.
     """
     declared, release, columns = correction.loss, correction.release, correction.columns
     kernels, noise, size = correction.kernels, correction.noise, correction.number_of_parameters
@@ -158,6 +238,52 @@ def kernel_biases(
     targets = true_codes(declared, release)
     channel = release.target_noise if isinstance(release.target_noise, ChannelNoise) else None
     shares = np.ones((1, 1)) if channel is None else np.array(channel.matrix)
+
+    def wanted_at(point: _Point) -> FloatArray:
+        """Return the declared loss and its gradient, a row for each target."""
+        values = np.array([truth.target(target) for target in point.targets])
+        records = np.tile(point.record, (len(values), 1))
+        arguments = truth.arguments(point.theta, records, values)
+        wanted = np.broadcast_to(function(*arguments), values.shape)
+        return np.column_stack([wanted, truth.gradient([slope(*arguments) for slope in slopes], records)])
+
+    def means(point: _Point, nodes: int, *, far: bool = False) -> tuple[FloatArray, SeenRecord]:
+        """Return the means of the corrected loss and its gradient over the noise, a row for each target."""
+        seen = released_records(
+            release, point.record, float(point.targets[0]), nodes=nodes, active=point.active,
+            noise_on=(True, channel is None), far=far,
+        )  # fmt: skip
+        found = []
+        for code in range(shares.shape[1]):
+            y = seen.y if channel is None else np.full(len(seen.y), float(code))
+            X, y = encoded(correction, seen.X, y)
+            out = np.zeros(size)
+            total = float(seen.weights.sum())
+            mean = float(mean_loss(point.theta, X, y, seen.weights, total, noise))
+            mean_gradient(point.theta, X, y, seen.weights, total, noise, out)
+            found.append(np.append(mean, out))
+        return shares @ np.array(found), seen
+
+    def look(point: _Point) -> None:
+        """Include the biases at a point of the domain."""
+        wanted = wanted_at(point)
+        coarse_nodes, nodes = _nodes(release, point.active, columns)
+        (coarse, _), (fine, seen) = means(point, coarse_nodes), means(point, nodes)
+        scales = _scales(fine, wanted[:, 0], wanted[:, 1:])
+        large = correction.is_exact and bool(np.any(np.abs(fine - wanted).max(axis=1) > ROUNDING * scales))
+        # Where large values cancel, their tails count, and rounding is relative to them.
+        fine, seen = means(point, nodes, far=True) if large else (fine, seen)
+        outcomes = shares.shape[1] if channel is not None else None
+        sizes = _sizes(correction, point.theta, seen, outcomes) if large else (0, 0)
+        for index, scale in enumerate(_scales(fine, wanted[:, 0], wanted[:, 1:]).tolist()):
+            worst.include(
+                loss_scale=max(scale, sizes[0]),
+                gradient_scale=max(scale, sizes[1]),
+                loss_bias=abs(float(fine[index, 0] - wanted[index, 0])),
+                gradient_bias=float(np.linalg.norm(fine[index, 1:] - wanted[index, 1:])),
+                quadrature_error=float(np.max(np.abs(fine[index] - coarse[index]) / scale)),
+            )
+
     for point in range(_POINTS):
         record = _record(rng, release, columns, record_radius)
         theta = _into_ball(rng.uniform(-1, 1, size), theta_radius)
@@ -168,49 +294,18 @@ def kernel_biases(
         if residual_radius is not None:
             (score,) = truth.arguments(theta, record[None, :], tried)[0]
             tried = score - residual_radius * np.linspace(-1, 1, _POINTS)[[point]]
-        values = np.array([truth.target(target) for target in tried])
-        arguments = truth.arguments(theta, np.tile(record, (len(values), 1)), values)
-        wanted = np.broadcast_to(function(*arguments), values.shape)
-        gradient = truth.gradient([slope(*arguments) for slope in slopes], np.tile(record, (len(values), 1)))
+        look(_Point(record, theta, active, tried))
+    if not correction.is_exact and correction.surrogates is None:
 
-        def means(
-            nodes: int,
-            *,
-            far: bool = False,
-            record: FloatArray = record,
-            theta: FloatArray = theta,
-            active: FloatArray = active,
-            target: float = float(tried[0]),
-        ) -> tuple[FloatArray, SeenRecord]:
-            seen = released_records(
-                release, record, target, nodes=nodes, active=active, noise_on=(True, channel is None), far=far
-            )
-            found = []
-            for code in range(shares.shape[1]):
-                y = seen.y if channel is None else np.full(len(seen.y), float(code))
-                X, y = encoded(correction, seen.X, y)
-                out = np.zeros(size)
-                total = float(seen.weights.sum())
-                mean = float(mean_loss(theta, X, y, seen.weights, total, noise))
-                mean_gradient(theta, X, y, seen.weights, total, noise, out)
-                found.append(np.append(mean, out))
-            return shares @ np.array(found), seen
+        def size_of(point: _Point) -> tuple[float, float]:
+            _, nodes = _nodes(release, point.active, columns, most=_SEARCH_NODES)
+            off = means(point, nodes)[0] - wanted_at(point)
+            sizes = np.abs(off[:, 0]).max(), np.linalg.norm(off[:, 1:], axis=1).max()
+            return tuple(float(size) if math.isfinite(size) else 0.0 for size in sizes)  # type: ignore[return-value]
 
-        coarse_nodes, nodes = _nodes(release, active, columns)
-        (coarse, _), (fine, seen) = means(coarse_nodes), means(nodes)
-        off = np.abs(fine - np.column_stack([wanted, gradient])).max(axis=1)
-        large = correction.is_exact and bool(np.any(off > ROUNDING * _scales(fine, wanted, gradient)))
-        # Where large values cancel, their tails count, and rounding is relative to them.
-        fine, seen = means(nodes, far=True) if large else (fine, seen)
-        sizes = _sizes(correction, theta, seen, shares.shape[1] if channel is not None else None) if large else (0, 0)
-        for index, scale in enumerate(_scales(fine, wanted, gradient).tolist()):
-            worst.include(
-                loss_scale=max(scale, sizes[0]),
-                gradient_scale=max(scale, sizes[1]),
-                loss_bias=abs(float(fine[index, 0] - wanted[index])),
-                gradient_bias=float(np.linalg.norm(fine[index, 1:] - gradient[index])),
-                quadrature_error=float(np.max(np.abs(fine[index] - coarse[index]) / scale)),
-            )
+        edge = _Edge(rng, correction, record_radius, theta_radius, targets, channel is not None)
+        for found in edge.largest(size_of):
+            look(found)
     return worst
 
 
@@ -235,10 +330,16 @@ def _sizes(correction: Correction, theta: FloatArray, seen: SeenRecord, outcomes
 
 def _record(rng: np.random.Generator, release: Release, columns: int, radius: float) -> FloatArray:
     """Return a true record within the bounds: numbers in the ball, codes, steps of a grid."""
-    record = _into_ball(rng.uniform(-1, 1, columns), radius)
-    for place, noise in release.noises(columns):
+    return _allowed(rng, release, _into_ball(rng.uniform(-1, 1, columns), radius))
+
+
+def _allowed(
+    rng: np.random.Generator, release: Release, record: FloatArray, held: FloatArray | None = None
+) -> FloatArray:
+    """Return a record with codes in columns of categories, drawn or those that are held, and steps of a grid."""
+    for place, noise in release.noises(len(record)):
         if isinstance(noise, ChannelNoise):
-            record[place] = float(rng.integers(len(noise.inputs)))
+            record[place] = float(rng.integers(len(noise.inputs))) if held is None else held[place]
         elif isinstance(noise, AdditiveNoise) and noise.step is not None:
             record[place] = np.round(record[place] / noise.step) * noise.step
     return record
@@ -251,8 +352,12 @@ def _into_ball(point: FloatArray, radius: float) -> FloatArray:
     return result
 
 
-def _active(rng: np.random.Generator, release: Release, columns: int, *, every: bool) -> FloatArray:
+def _active(
+    rng: np.random.Generator, release: Release, columns: int, *, every: bool, noisiest: bool = False
+) -> FloatArray:
     """Return which columns with additive noise take part at a point: few enough for a product rule.
+
+    They are drawn, or those with the most noise.
 
     Raises
     ------
@@ -277,6 +382,8 @@ def _active(rng: np.random.Generator, release: Release, columns: int, *, every: 
         active[candidates] = True
         return active
     chosen = rng.permutation(candidates).astype(int)
+    if noisiest:
+        chosen = chosen[np.argsort(-release.feature_variances(columns)[chosen], kind="stable")]
     room = max(0, _MOST_DIMENSIONS - int(active.sum()))
     while room > 1 and _size(release, chosen[:room], columns) > _MOST_NODES / 4:
         room -= 1
@@ -312,7 +419,7 @@ def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Rel
             rows[:, part.parameter] = 0.0
 
 
-def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int]:
+def _nodes(release: Release, active: FloatArray, columns: int, *, most: int = _MOST_NODES) -> tuple[int, int]:
     """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
     fixed = 1
     dimensions: list[tuple[AdditiveNoise | SphericalNoise | ZonalNoise, int]] = []
@@ -328,6 +435,6 @@ def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int
         dimensions.append((target, 1))
     for nodes in (*NODES, 8, 7):
         size = fixed * math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)
-        if size <= _MOST_NODES:
+        if size <= most:
             break
     return nodes - max(1, nodes // 10), nodes

@@ -203,7 +203,7 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     -------
     matplotlib.figure.Figure
         One panel, without the intercept in original units. Where there are no intervals there are marks alone, and the
-        legend says so.
+        legend says so; an arrow at the edge of the picture is where an interval has no end.
     """
     own = Coefficients.of(fit, level, original_units=original_units)
     shown = [("corrected" if fit.corrected.method != "none" else fit.solver, own, _PALETTE[0], "o")]
@@ -222,18 +222,30 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     panel = figure.subplots()
     panel.axvline(0, color="#000000", linewidth=0.8)
     handles = []
+    reached = np.concatenate([np.ravel(part) for _, table, *_ in shown for part in _drawn_numbers(table)])
+    finite = np.append(reached[np.isfinite(reached)], 0.0)
+    margin = 0.05 * (float(np.ptp(finite)) or 1.0)
+    edges = (float(finite.min()) - margin, float(finite.max()) + margin)
+    outside = np.array([edges[0] - margin, edges[1] + margin])
+    if np.isinf(reached).any():
+        panel.set_xlim(edges)
     for place, (label, table, colour, mark) in enumerate(shown):
         heights = np.arange(count) + (0.0 if len(shown) == 1 else 0.3 * (place - 0.5))
         ends, values = table.ends, table.values[drawn]
         if ends is None:
             handles += panel.plot(values, heights, mark, color=colour, markersize=5, label=f"{label}, no interval")
             continue
-        # Bars are lengths from the estimate to both ends.
-        bars = np.abs(ends[drawn].T - values)
+        open_ended = np.isinf(ends[drawn])
+        # Bars are lengths from the estimate to both ends; without an end they leave the picture, with an arrow.
+        bars = np.abs(np.where(open_ended, outside, ends[drawn]).T - values)
+        told = " (arrows: without an end)" if open_ended.any() else ""
         handles.append(panel.errorbar(
             values, heights, xerr=bars, fmt=mark, color=colour, markersize=5, capsize=3, linewidth=1.5,
-            label=f"{label}, {100 * level:g}% interval",
+            label=f"{label}, {100 * level:g}% interval{told}",
         ))  # fmt: skip
+        for edge, arrow, side in zip(edges, "<>", open_ended.T, strict=True):
+            if side.any():
+                panel.plot(np.full(side.sum(), edge), heights[side], arrow, color=colour, markersize=7, clip_on=False)
     # Names are text: a dollar sign begins no formula.
     panel.set_yticks(range(count), [name.replace("$", r"\$") for name in names])
     panel.set_ylim(count - 0.5, -0.5)
@@ -241,6 +253,12 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     _label(panel, unit, "", summary.title(fit)[:80].replace("$", r"\$"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
+
+
+def _drawn_numbers(table: Coefficients) -> list[FloatArray]:
+    """Return the coefficients that are drawn and the ends of their intervals."""
+    ends = table.ends
+    return [table.values[table.drawn], *([] if ends is None else [ends[table.drawn]])]
 
 
 def save(figure: Any, path: Path) -> None:

@@ -53,6 +53,10 @@ thead th { border-bottom: 1px solid #595959; }
 .bar .ends { top: .5rem; margin-top: -1.5px; }
 .other { border-color: var(--other); border-radius: 0; }
 .bar .dot.other, .bar .ends.other { top: 1.4rem; }
+.open { top: .5rem; line-height: 0; font-style: normal; color: var(--own); }
+.open.other { top: 1.4rem; color: var(--other); }
+.low { left: 0; }
+.high { right: 0; }
 .axis { grid-column: 2; display: flex; justify-content: space-between; color: #595959; font-size: .85rem; }
 svg { width: 100%; max-width: 26rem; height: auto; font-size: 14px; }
 footer { margin-top: 2.5rem; border-top: 1px solid var(--line); color: #595959; font-size: .85rem; }
@@ -91,6 +95,8 @@ def report(
     X: Any = None,
     y: Any = None,
     offset: Any = None,
+    sample_weight: Any = None,
+    clusters: Any = None,
     level: float = 0.95,
     original_units: bool = False,
     certify: bool = True,
@@ -101,11 +107,12 @@ def report(
     ----------
     fit : Fit
         The fit.
-    path, naive, X, y, offset, level, original_units, certify
+    path, naive, X, y, offset, sample_weight, clusters, level, original_units, certify
         As for `symdebias.Fit.report`.
     """
+    given = {"offset": offset, "sample_weight": sample_weight, "clusters": clusters}
     page = as_page(
-        fit, naive, X=X, y=y, offset=offset, level=level, original_units=original_units, certify=certify
+        fit, naive, X=X, y=y, given=given, level=level, original_units=original_units, certify=certify
     ).encode()
 
     def write(stream: BinaryIO) -> None:
@@ -115,9 +122,10 @@ def report(
 
 
 def as_page(
-    fit: Fit, naive: Fit | None, *, X: Any, y: Any, offset: Any, level: float, original_units: bool, certify: bool
-) -> str:
-    """Return the page as text; see `report`."""
+    fit: Fit, naive: Fit | None, *, X: Any, y: Any, given: dict[str, Any], level: float, original_units: bool,
+    certify: bool,
+) -> str:  # fmt: skip
+    """Return the page as text; see `report`. `given` is what there is of the records besides X and y."""
     coupled = fit.corrected.release.coupling is not None
     if (X is None) != (y is None) and not (coupled and y is None):
         raise ValueError("X and y belong together: calibration needs both. Pass both, or neither.")
@@ -142,8 +150,8 @@ def as_page(
         *_section("What the noise costs", _costs(fit, own, other)),
     ]
     if X is not None:
-        parts += _section("How good the predictions are", _metrics(fit, X, y, offset, level))
-        parts += _section("Calibration", _calibration(fit, X, y, offset))
+        parts += _section("How good the predictions are", _metrics(fit, X, y, given, level))
+        parts += _section("Calibration", _calibration(fit, X, y, given))
     return _PAGE.format(title=_markup.escaped(title), style=_STYLE, body="\n".join(parts))
 
 
@@ -192,6 +200,8 @@ def _coefficients(own: Coefficients, other: Coefficients | None, fit: Fit, naive
     head, rows = own.cells()
     names = [fit.solver if fit.corrected.method == "none" else "corrected", "" if naive is None else naive.solver]
     key = [f'<span><i class="dot"></i>{_markup.escaped(f"{names[0]}{_interval(own)}")}</span>']
+    if own.ends is not None and np.isinf(own.ends[own.drawn]).any():
+        key.append(f"<span>{_ARROWS[0]} {_ARROWS[1]} an interval without an end</span>")
     if other is not None:
         head = [*head, names[1]]
         rows = [[*row, f"{value:.6g}"] for row, value in zip(rows, other.values, strict=True)]
@@ -202,6 +212,9 @@ def _coefficients(own: Coefficients, other: Coefficients | None, fit: Fit, naive
 
 def _interval(table: Coefficients) -> str:
     return ", no interval" if table.ends is None else f", {100 * table.level:g}% interval"
+
+
+_ARROWS = ("\N{LEFTWARDS ARROW}", "\N{RIGHTWARDS ARROW}")
 
 
 def _bars(own: Coefficients, other: Coefficients | None) -> list[str]:
@@ -229,8 +242,11 @@ def _bars(own: Coefficients, other: Coefficients | None) -> list[str]:
             if table.ends is not None:
                 start, end = (place(float(side)) for side in table.ends[index])
                 marks.append(f'<i class="ends{kind}" style="left:{start:.2f}%;width:{end - start:.2f}%"></i>')
+                sides = zip(("low", "high"), _ARROWS, table.ends[index], strict=True)
+                marks += [f'<i class="open {way}{kind}">{arrow}</i>' for way, arrow, side in sides if math.isinf(side)]
             marks.append(f'<i class="dot{kind}" style="left:{place(value):.2f}%"></i>')
-            said.append(f"{value:.4g}")
+            open_ended = table.ends is not None and bool(np.isinf(table.ends[index]).any())
+            said.append(f"{value:.4g}{' (interval without an end)' if open_ended else ''}")
         told = _markup.escaped(f"{name}: {' and '.join(said)}")
         lines.append(f'<div class="name">{_markup.escaped(name)}</div>')
         lines.append(f'<div class="bar" role="img" aria-label="{told}">{"".join(marks)}</div>')
@@ -294,10 +310,10 @@ def _costs(fit: Fit, own: Coefficients, other: Coefficients | None) -> list[str]
 # ---- predictions -----------------------------------------------------------------------------------------
 
 
-def _metrics(fit: Fit, X: Any, y: Any, offset: Any, level: float) -> list[str]:
+def _metrics(fit: Fit, X: Any, y: Any, given: dict[str, Any], level: float) -> list[str]:
     model = "any" if fit.corrected.release.coupling is not None else "logistic"
     try:
-        found = evaluate_all(fit, X, y, label_model=model, offset=offset)
+        found = evaluate_all(fit, X, y, label_model=model, **given)
     except (SymdebiasError, ValueError) as refusal:
         # What the estimates are refused for is for the reader of the page; wrong records were refused by the solver.
         return [_words(f"Not computed: {refusal}")]
@@ -316,18 +332,30 @@ def _metrics(fit: Fit, X: Any, y: Any, offset: Any, level: float) -> list[str]:
     told = (
         "On true records, from these released ones, the noise taken out. They are those of the fit, which flatter it."
     )
-    return [_words(told), f'<div class="wide">{_markup.table(head, rows)}</div>', *refused]
+    return [_words(told), *_alone(fit, given), f'<div class="wide">{_markup.table(head, rows)}</div>', *refused]
+
+
+def _alone(fit: Fit, given: dict[str, Any]) -> list[str]:
+    """Return what there is to say where records of clusters were given without them."""
+    if fit.inference is None or not fit.inference.kind.startswith("cluster") or given["clusters"] is not None:
+        return []
+    return [
+        _remark(
+            "warning: standard errors and intervals here take records for independent, and the fit had clusters: they "
+            "may be much too short. Pass clusters= to the report"
+        )
+    ]
 
 
 # ---- calibration -----------------------------------------------------------------------------------------
 
 
-def _calibration(fit: Fit, X: Any, y: Any, offset: Any) -> list[str]:
+def _calibration(fit: Fit, X: Any, y: Any, given: dict[str, Any]) -> list[str]:
     link = link_of(fit)
     if link is None:
         return [_words("Not computed: this loss predicts neither a probability, nor a mean, by a link that is known.")]
     try:
-        curve = calibration_curve(fit, X, y, link=link, offset=offset)
+        curve = calibration_curve(fit, X, y, link=link, **given)
     except (SymdebiasError, ValueError) as refusal:
         # What the estimate is refused for is for the reader of the page; wrong records were refused by the solver.
         return [_words(f"Not computed: {refusal}")]
@@ -339,6 +367,7 @@ def _calibration(fit: Fit, X: Any, y: Any, offset: Any) -> list[str]:
     rows = [[f"{value:.3g}" for value in row] for row in zip(*columns, strict=True)]
     return [
         _words("What the model predicts against what happens, among true records of about the same score."),
+        *_alone(fit, given),
         f"<figure>{_picture(curve)}</figure>",
         f'<div class="wide">{_markup.table(head, rows)}</div>',
     ]

@@ -1,13 +1,12 @@
 """A private pilot that chooses the radius of a release: how long vectors are, told by randomized response."""
 
 import itertools
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import betaincinv
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
@@ -133,11 +132,20 @@ class RadiusPilot:
         ------
         InferenceError
             There is no such candidate: the message says how large the share beyond the last may be.
+
+        Notes
+        -----
+        How many reports are beyond a candidate is binomial, and the estimate is linear in it: the interval is that of
+        Clopper & Pearson 1934, which covers for any number of reports.
         """
         share, level = OPEN_UNIT.check("share", share), OPEN_UNIT.check("confidence", confidence)
         estimates = self._estimates(reports)
-        errors = estimates.std(axis=0, ddof=1) / math.sqrt(len(estimates)) if len(estimates) > 1 else np.inf
-        upper = estimates.mean(axis=0) + ndtri(level) * errors
+        # An estimate of one report has two values, the larger one for a report that is beyond.
+        every = self._estimates(np.arange(len(self.radii) + 1))
+        within, beyond = every[0], every[-1]
+        counts, total = (estimates > (within + beyond) / 2).sum(axis=0), len(estimates)
+        most = np.where(counts < total, betaincinv(counts + 1, np.maximum(total - counts, 1), level), 1.0)
+        upper = np.minimum(within + (beyond - within) * most, 1.0)
         chosen = np.flatnonzero(upper <= share)
         if not len(chosen):
             raise InferenceError(

@@ -35,7 +35,7 @@ from symdebias.solvers.outward import note_on_longer_parameters
 from symdebias.solvers.residual_moments import moments_told
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.separation import refuse_one_label
-from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, variance_of_curvature
+from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, note_on_curvature, variance_of_curvature
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
 _FEWEST_CLUSTERS = 5
@@ -131,7 +131,7 @@ def at_root(
         )
     bias, has_none = _bias(records, theta, hessian, known)
     refusal = refusal or has_none
-    if correction.method.corrects and not correction.is_exact:
+    if correction.method.corrects and not correction.is_exact and not refusal:
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
         bias = bias + missing
@@ -141,11 +141,7 @@ def at_root(
             curving = variance_of_curvature(records, theta, hessian, covariance)
             curving = curving if curving.any() else None
         if curving is not None:
-            least = 1 / math.sqrt(float(curving[:, 1].max()))
-            notes.append(
-                f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values "
-                "allow for that (Fieller's method), which standard errors do not"
-            )
+            notes.append(note_on_curvature(curving))
         levelling = levelling_of(records, theta, penalty, covariance, curving, known, bias)
     if levelling is not None:
         notes.append(
@@ -214,7 +210,7 @@ def _of_clusters(
             f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
         )
     notes: tuple[str, ...] = ()
-    if np.isfinite(freedom).any():
+    if np.isfinite(freedom).any() and not refusal:
         few = 2 * float(freedom.min()) < count - 1
         start = f"few of the {count:,} clusters decide the variance of a parameter"
         notes = (f"{start if few else f'{count:,} clusters'}: {_by_students_t(freedom)}",)

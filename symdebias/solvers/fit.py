@@ -689,6 +689,8 @@ class Fit:
         X: Any = None,
         y: Any = None,
         offset: Any = None,
+        sample_weight: Any = None,
+        clusters: Any = None,
         level: float = 0.95,
         original_units: bool = False,
         certify: bool = True,
@@ -705,6 +707,9 @@ class Fit:
             Released records: calibration is estimated from them, where the model predicts and the noise allows.
         offset : array of shape (n,), optional
             The known term of the score of each of these records, for a fit with an offset.
+        sample_weight, clusters : array of shape (n,), optional
+            Weights of these records, and which of them belong together, as the fit had them: metrics and calibration
+            have them too. A page of a fit with clusters that were not given again says so.
         level, original_units
             As for `summary`.
         certify : bool
@@ -722,8 +727,9 @@ class Fit:
             The file cannot be written.
         """
         _optional.provided("report")(
-            self, path, naive, X=X, y=y, offset=offset, level=level, original_units=original_units, certify=certify
-        )
+            self, path, naive, X=X, y=y, offset=offset, sample_weight=sample_weight, clusters=clusters, level=level,
+            original_units=original_units, certify=certify,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return self.summary()

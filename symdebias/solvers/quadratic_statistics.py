@@ -12,15 +12,22 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval
 from symdebias.exceptions import DivergenceError, InferenceError
-from symdebias.inference import Inference, sandwich
+from symdebias.inference import FEWEST_DECIDE, Inference, freedom_of_records, sandwich
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
+from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, note_on_curvature
 
 # Rows that are multiplied at once; with products of components besides, which are many more columns, fewer.
 _BLOCK, _PRODUCT_BLOCK = 1 << 16, 1 << 11
 # Beyond, the products of components fill more memory than the records of a usual data set.
 _LARGEST_WITH_PRODUCTS = 64
-# Eigenvalues of the corrected matrix below this share of those of the released one are rounding.
+# Eigenvalues of the corrected matrix below this, where the released one has a diagonal of 1, are rounding.
 _LEAST_EIGENVALUE = 1e-10
+# A mean leverage below the first does not matter to standard errors; one above the second leaves no intervals.
+_LITTLE_LEVERAGE, _MOST_LEVERAGE = 0.005, 0.5
+# Below this share of the squares that it is a difference of, the square of an equation is rounding.
+_LEAST_SCATTER = 1e-13
+# E e^4/(E e^2)^2 of a normal residual e.
+_NORMAL_KURTOSIS = 3.0
 _VARIANCE = Interval(0.0, 1e240, "left", "Give the variance of the noise on one component of q.")
 
 
@@ -269,12 +276,20 @@ class QuadraticStatistics:
         -----
         E[q q' - v I] over the noise is the true q q', and that of p the true p: the estimating equation
         (q q' - v I) w - p is unbiased for the gradient of the true loss, at every w. It is linear in z = (q q', p), so
-        that its second moments at w come from those of z: the covariance is the one that `m_estimate` finds from the
+        that its second moments at w come from those of z: the covariance is the one that `m_estimate` finds from many
         records.
+
+        Second moments of z are fourth ones of q, and tell how few records have how much of a direction. With
+        a = (mean q q' - v I)^-1 e_j, the leverage h = q'(mean q q' - v I)^-1 q/n and means that weigh records with
+        w = (a'q)^2: standard errors are divided by 1 less the mean of h, where that matters (the estimate HC3, without
+        looking at records), and as many records as decide a variance under normal residuals, (sum w)^2/(3 sum w^2),
+        give the degrees of freedom of Student's t. Where fewer than 2.5 decide there are no intervals. Where the
+        curvature is uncertain intervals are Fieller's, as those of `m_estimate`.
 
         References
         ----------
-        Fuller 1987, *Measurement Error Models*, Section 2.2 (known error variance); Stefanski 1989; Nakamura 1990.
+        Fuller 1987, *Measurement Error Models*, Section 2.2 (known error variance); Stefanski 1989; Nakamura 1990;
+        MacKinnon & White 1985 (HC3); Fieller 1954.
 
         Examples
         --------
@@ -291,35 +306,118 @@ class QuadraticStatistics:
         variance = _VARIANCE.check("q_variance", q_variance)
         mean = self.gram / self.n
         matrix = mean - variance * np.eye(self._dimension)
-        least = float(np.linalg.eigvalsh(matrix)[0])
-        if not least > _LEAST_EIGENVALUE * float(np.abs(mean).max()):
+        # In units of the components, in which rounding is that of each.
+        sizes = np.sqrt(np.maximum(np.diag(mean), np.finfo(float).tiny))
+        least = float(np.linalg.eigvalsh(matrix / sizes / sizes[:, None])[0])
+        if not least > _LEAST_EIGENVALUE:
             raise DivergenceError(
-                f"the mean of q q' without the noise of q has the eigenvalue {least:.3g}. It must be positive definite "
-                "or the corrected loss has no minimum: use more records, release with less noise, or take the biased "
-                "minimum over a ball."
+                f"the mean of q q' without the noise of q has the eigenvalue {least:.3g}, where that with the noise "
+                "has a diagonal of 1. It must be positive definite or the corrected loss has no minimum: use more "
+                "records, release with less noise, or take the biased minimum over a ball."
             )
         theta: FloatArray = np.asarray(np.linalg.solve(matrix, self.linear / self.n), dtype=np.float64)
         if not self.keeps_products:
             return QuadraticEstimate(theta, None, self.n)
         try:
-            covariance = sandwich(matrix, self._meat(theta, variance), self.n)
-            inference = Inference(covariance, "sandwich", bias=np.zeros(len(theta)))
+            inference = self._inference(theta, matrix, variance)
         except InferenceError as error:
             inference = Inference(None, "sandwich", str(error))
         return QuadraticEstimate(theta, inference, self.n)
 
-    def _meat(self, theta: FloatArray, variance: float) -> FloatArray:
-        """Return the mean outer product of (q q' - v I) theta - p, at the root of its mean."""
+    def _inference(self, theta: FloatArray, matrix: FloatArray, variance: float) -> Inference:
+        """Return the accuracy of theta, the root of the mean equation, whose mean derivative is the matrix."""
+        equation = self._equation(theta)
+        meat = equation @ (self._moments / self.n) @ equation.T - variance**2 * np.multiply.outer(theta, theta)
+        terms = (np.abs(equation) @ np.sqrt(np.diag(self._moments) / self.n)) ** 2
+        if not np.all(np.diag(meat) > _LEAST_SCATTER * terms):
+            raise InferenceError(
+                "what is left of the scatter of records is rounding: q q' theta and p cancel to their last digits. "
+                "Nothing scatters about an exact fit; otherwise centre the columns that q is made of."
+            )
+        covariance = sandwich(matrix, (meat + meat.T) / 2, self.n)
+        inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        pulled, deciding = self._leverage(inverse)
+        widened = np.where(pulled > _LITTLE_LEVERAGE, 1 / (1 - np.minimum(pulled, _MOST_LEVERAGE)), 1.0)
+        covariance = covariance * np.multiply.outer(widened, widened)
+        notes, refusal, freedom, curving = [], "", freedom_of_records(deciding), None
+        fewest = float(deciding.min())
+        if fewest < FEWEST_DECIDE or pulled.max() > _MOST_LEVERAGE:
+            refusal = (
+                f"{fewest:.2g} of {self.n:,} records decide a parameter by themselves, and intervals would not cover. "
+                "Use more records, leave out or bound columns with few large values, or release with less noise."
+            )
+        elif np.isfinite(freedom).any():
+            notes.append(
+                f"as few as {fewest:.3g} records decide the variance of a parameter: intervals and tests are by "
+                f"Student's t with {freedom.min():.3g} degrees of freedom or more"
+            )
+        if variance > 0 and not refusal:
+            curving = self._curving(equation, inverse, covariance)
+            if curving.any():
+                notes.append(note_on_curvature(curving))
+        return Inference(
+            covariance,
+            "sandwich",
+            refusal,
+            np.zeros(len(theta)),
+            tuple(notes),
+            freedom if not refusal and np.isfinite(freedom).any() else None,
+            curving=curving if curving is not None and curving.any() else None,
+        )
+
+    def _equation(self, theta: FloatArray) -> FloatArray:
+        """Return the matrix that takes (q q', p) of a record to its equation, without v theta, which all have."""
         d = self._dimension
         first, second = self._pairs
         place = np.arange(len(first))
-        linear = np.zeros((d, len(self._moments)))
-        linear[first, place] = theta[second]
-        linear[second, place] = theta[first]
-        linear[np.arange(d), len(first) + np.arange(d)] = -1.0
-        # The mean of linear z is v theta at the root.
-        meat = linear @ (self._moments / self.n) @ linear.T - variance**2 * np.multiply.outer(theta, theta)
-        return np.asarray((meat + meat.T) / 2)
+        equation = np.zeros((d, len(self._moments)))
+        equation[first, place] = theta[second]
+        equation[second, place] = theta[first]
+        equation[np.arange(d), len(first) + np.arange(d)] = -1.0
+        return equation
+
+    def _form(self, matrix: FloatArray) -> FloatArray:
+        """Return the numbers that take the products of the components of q to q'A q; A need not be symmetric."""
+        first, second = self._pairs
+        both = matrix[first, second] + matrix[second, first]
+        return np.asarray(np.where(first == second, both / 2, both))
+
+    def _leverage(self, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean leverage of what tells each parameter, and how many records decide it, shape (d,) each."""
+        fourth = self._moments[: len(self._pairs[0]), : len(self._pairs[0])] / self.n
+        whole = fourth @ self._form(inverse) / self.n
+        pulled, deciding = np.empty((2, self._dimension))
+        for place, column in enumerate(inverse):
+            # So long that the mean of (a'q)^2 is 1.
+            own = column / np.sqrt(float(column @ self.gram @ column) / self.n)
+            weighed = self._form(np.multiply.outer(own, own))
+            squared = float(weighed @ fourth @ weighed)
+            # A mean square is no less than the square of the mean.
+            if not 1 - 1e-9 <= squared < np.inf:
+                raise InferenceError(
+                    "products of the components of q are too small or too large for float64. Change units, so that "
+                    "components of q are near 1."
+                )
+            pulled[place] = weighed @ whole
+            deciding[place] = self.n / (_NORMAL_KURTOSIS * squared)
+        return pulled, deciding
+
+    def _curving(self, equation: FloatArray, inverse: FloatArray, covariance: FloatArray) -> FloatArray:
+        """Return what `symdebias.solvers.uncertain_curvature.variance_of_curvature` finds from records."""
+        mean = np.concatenate([self.gram[self._pairs], self.linear]) / self.n
+        spread = self._moments / self.n - np.multiply.outer(mean, mean)
+        found = np.zeros((self._dimension, 2))
+        for place, variance in enumerate(np.diag(covariance)):
+            if not variance > 0:
+                continue
+            score = inverse[place]
+            plain, changes = score @ equation, np.zeros(len(mean))
+            changes[: len(self._pairs[0])] = self._form(np.multiply.outer(score, covariance[place] / np.sqrt(variance)))
+            scale = float(plain @ spread @ plain)
+            bend = float(changes @ spread @ changes) / scale if scale > 0 else 0.0
+            if bend > CERTAIN_CURVATURE**-2:
+                found[place] = 2 * float(plain @ spread @ changes) / scale, bend
+        return found
 
     def _some_records(self) -> None:
         if self.n == 0:

@@ -58,9 +58,34 @@ def variance_of_curvature(
             score = np.linalg.solve(hessian, np.eye(len(theta))[place])
             move = covariance[:, place] / error
             changes = (moved(move / 2) - moved(-move / 2)) @ score
-            plain = gradients @ score
-            scale = float(np.var(plain))
-            bend = float(np.var(changes)) / scale if scale > 0 else math.nan
-            if bend > CERTAIN_CURVATURE**-2:
-                found[place] = 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
+            found[place] = curving_of(gradients @ score, changes)
     return found
+
+
+def curving_of(plain: FloatArray, changes: FloatArray) -> tuple[float, float]:
+    """Return a and b of `variance_of_curvature` for one parameter, both 0 where the curvature is certain enough.
+
+    Parameters
+    ----------
+    plain, changes : array of shape (n,), float64
+        h'g_i, and se h'H_i k: how h'g_i changes by a standard error.
+
+    Examples
+    --------
+    >>> curving_of(np.array([1.0, -1.0]), np.array([0.5, -0.5]))
+    (1.0, 0.25)
+    """
+    scale = float(np.var(plain))
+    bend = float(np.var(changes)) / scale if scale > 0 else math.nan
+    if not bend > CERTAIN_CURVATURE**-2:
+        return 0.0, 0.0
+    return 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
+
+
+def note_on_curvature(curving: FloatArray) -> str:
+    """Return what there is to say of intervals under such numbers, some of which are not 0."""
+    least = 1 / math.sqrt(float(curving[:, 1].max()))
+    return (
+        f"the curvature along a parameter is {least:.2g} of its own standard errors: intervals and p values allow for "
+        "that (Fieller's method), which standard errors do not"
+    )

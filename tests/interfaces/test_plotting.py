@@ -124,6 +124,29 @@ def test_coefficients_are_drawn_with_their_intervals():
         assert tick.get_window_extent().x0 >= 0
 
 
+def test_an_interval_without_an_end_leaves_the_picture_with_an_arrow():
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}))
+    inference = Inference(np.diag([0.04, 0.09]), "sandwich", curving=np.array([[0.0, 0.5], [0.0, 0.0]]))
+    fit = sd.Fit.of(
+        corrected, np.array([1.5, -0.5]), solver="m_estimate", records=1, steps=1, began=0.0, inference=inference
+    )
+    ends = fit.confidence_interval()
+    assert np.isinf(ends[0]).all()
+    figure = fit.plot()
+    (panel,) = figure.axes
+    (bars,) = panel.containers
+    low, high = panel.get_xlim()
+    first, second = (segment[:, 0] for segment in bars.lines[2][0].get_segments())
+    assert first[0] < low < second[0] < second[1] < high < first[1]
+    np.testing.assert_allclose(second, ends[1])
+    arrows = {line.get_marker(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in panel.lines[-2:]}
+    assert arrows == {"<": ([low], [0.0]), ">": ([high], [0.0])}
+    figure.draw_without_rendering()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "corrected, 95% interval (arrows: without an end)"
+    ]  # fmt: skip
+
+
 def test_a_plan_of_many_mechanisms_has_a_line_for_each_and_the_budgets_that_were_asked_for():
     """Composed budgets are a little below; a mechanism may be missing at some of them."""
 

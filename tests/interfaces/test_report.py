@@ -1,5 +1,7 @@
 """The page of a fit is whole in itself, escaped, and says what the fit says."""
 
+import dataclasses
+import math
 import re
 import time
 
@@ -81,6 +83,49 @@ def test_a_page_holds_all_that_it_shows_and_names_are_text(tmp_path):
     intervals = fit.confidence_interval()
     np.testing.assert_allclose(np.array(ends, float)[:, 0], 100 * (intervals[:, 0] - low) / span, atol=0.006)
     np.testing.assert_allclose(np.array(ends, float)[:, 1], 100 * np.diff(intervals)[:, 0] / span, atol=0.011)
+
+
+def test_an_interval_without_an_end_reaches_both_edges_and_says_so(tmp_path):
+    fit = made()
+    curving = np.array([[0.0, 0.0], [0.0, 0.5]])
+    fit = dataclasses.replace(fit, inference=dataclasses.replace(fit.inference, curving=curving))
+    assert np.isinf(fit.confidence_interval()[1]).all()
+    fit.report(tmp_path / "out.html", certify=False)
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert re.findall(r'class="ends" style="left:([0-9.]+)%;width:([0-9.]+)%', text)[1] == ("0.00", "100.00")
+    assert re.findall(r'class="open (\w+)"', text) == ["low", "high"]
+    assert text.count("(interval without an end)") == 1
+    assert "an interval without an end</span>" in text
+    made().report(tmp_path / "out.html", certify=False)
+    assert "without an end" not in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_metrics_and_calibration_of_a_clustered_fit_are_over_its_clusters(tmp_path):
+    """Ten records alike in each cluster: standard errors are sqrt(10) times those of independent records."""
+    rng = np.random.default_rng(0)
+    once = rng.normal(size=(300, 2))
+    X, y = np.repeat(once, 10, axis=0), np.repeat(once @ [1.0, -0.5] + rng.normal(size=300), 10)
+    codes = np.repeat(np.arange(300), 10)
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(noiseless=("a", "b")))
+    fit = sd.m_estimate(corrected, X, y, clusters=codes)
+
+    def page(**given):
+        fit.report(tmp_path / "out.html", X=X, y=y, certify=False, **given)
+        text = (tmp_path / "out.html").read_text(encoding="utf-8")
+        return Page(text).text, text
+
+    def error(text):
+        row = re.search(r"squared_error</th>.*?</tr>", text, flags=re.DOTALL).group(0)
+        return float(re.findall(r">([0-9.e-]+)</td>", row)[1])
+
+    words, whole = page(clusters=codes)
+    assert "independent" not in words
+    alone, plain = page()
+    assert alone.count("warning: standard errors and intervals here take records for independent") == 2
+    assert error(whole) / error(plain) == pytest.approx(math.sqrt(10), rel=0.05)
+    # Records of weight 0 are not there.
+    once_each = np.where(np.arange(3000) % 10 == 0, 1.0, 0.0)
+    assert error(page(clusters=codes, sample_weight=once_each)[1]) == pytest.approx(error(whole), rel=0.05)
 
 
 def test_a_certificate_is_measured_for_a_page(tmp_path):

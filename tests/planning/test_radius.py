@@ -91,3 +91,15 @@ def test_bad_data():
         with pytest.raises(ValueError, match=r"share|confidence"):
             pilot.choose([0.0, 0.0], **options)
     assert sd.planning.RadiusPilot is RadiusPilot
+
+
+def test_few_reports_do_not_say_that_nothing_lies_beyond():
+    """Of 20 exact reports with none beyond, up to 1 - 0.05^(1/20) = 14% may be, and of 300 up to 1%."""
+    pilot = RadiusPilot(epsilon=700.0, radii=(0.5, 1.0))
+    reports = np.zeros(20)
+    with pytest.raises(InferenceError, match=r"^0\.139 of the vectors"):
+        pilot.choose(reports, share=0.13)
+    assert pilot.choose(reports, share=0.14) == 0.5
+    assert pilot.choose(np.zeros(300), share=0.01) == 0.5
+    with pytest.raises(InferenceError, match=r"^1 of the vectors"):
+        pilot.choose(np.full(20, 2.0), share=0.5)

@@ -215,6 +215,8 @@ def test_clusters_that_say_nothing_of_others_are_refused():
         few.confidence_interval()
     with pytest.raises(InferenceError, match="4 clusters do not tell"):
         few.wald_test([1.0, 0.0])
+    # Nothing is said of intervals that are not there.
+    assert few.inference.notes == ()
     X, y, codes = clustered([40] * 8)
     X[codes != 3, 1] *= 1e-3  # one cluster decides the second parameter
     alone = sd.m_estimate(OPEN, X, y, clusters=codes)

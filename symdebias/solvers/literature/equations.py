@@ -20,6 +20,7 @@ from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.metric import definite
+from symdebias.solvers.uncertain_curvature import curving_of, note_on_curvature
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -220,13 +221,17 @@ class Problem:
         return influence * pulled[:, None], float(shares.sum(axis=0).max(initial=0.0))
 
     def fit(
-        self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "", **how: Any
-    ) -> Fit:
+        self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "",
+        changes: Equation | None = None, **how: Any,
+    ) -> Fit:  # fmt: skip
         """Return the fit of a method with the influence, shape (n, Q), that `influence_of` returned.
 
-        `biased` says what leaves a bias, so that intervals would not cover; it is empty where nothing does. The rest is
-        as for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
+        `biased` says what leaves a bias, so that intervals would not cover; it is empty where nothing does. `changes`
+        takes a small step from theta and returns how influences change along it, shape (n, Q), where the curvature of
+        the records is theirs and their noise's. The rest is as for `Fit.of`: ``solver``, ``description``, ``began``,
+        ``steps`` and ``notes``.
         """
+        near = influence
         influence, told = self._without_each(influence)
         squares = influence**2
         deciding = deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))
@@ -244,24 +249,35 @@ class Problem:
                 "three records or fewer decide a parameter, and intervals would not cover. Leave out or bound columns "
                 "that vary in few records alone, or give l2."
             )
+        notes = ["intervals are for the penalised optimum, not for the optimum without l2"] * bool(self.penalty.any())
+        curving = np.zeros((len(theta), 2))
+        if changes is not None and not refusal:
+            for place, variance in enumerate(np.diag(covariance)):
+                if variance > 0:
+                    step = covariance[:, place] / np.sqrt(variance)
+                    curving[place] = curving_of(near[:, place], changes(step)[:, place])
+        if curving.any():
+            notes.append(note_on_curvature(curving))
         inference = Inference(
             covariance,
             "sandwich of the method's own equations",
             refusal,
             None if biased else np.zeros(len(theta)),
-            ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
+            tuple(notes),
             freedom if not refusal and np.isfinite(freedom).any() else None,
+            curving=curving if curving.any() else None,
         )
         return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 
 
-def has_constant_curvature(loss: Loss) -> bool:
-    """Whether the loss of a score is quadratic in it, with the same curvature for all targets."""
+def constant_curvature(loss: Loss) -> float | None:
+    """Return the curvature of a loss that is quadratic in its score, with the same one for all targets, or None."""
     if len(loss.scores) != 1:
-        return False
+        return None
     bend = sp.diff(loss.expression, loss.scores[0], 2)
     values = {bend} if loss.target_values is None else {bend.subs(loss.target, value) for value in loss.target_values}
-    return len(values) == 1 and not values.pop().free_symbols
+    found = values.pop()
+    return None if values or found.free_symbols else float(found)
 
 
 def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Measured, Problem, has_constant_curvature, influence_of
+from symdebias.solvers.literature.equations import Measured, Problem, constant_curvature, influence_of
 from symdebias.solvers.literature.estimated import with_error_of_estimates
 from symdebias.solvers.metric import inverse_root
 
@@ -72,7 +72,15 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
         )
     measured.require_additive_squares("regression calibration")
     theta, influence, problem = calibrated(measured, l2, errors=True)
-    exact = has_constant_curvature(loss) or not measured.covariance.any()
+    noised, bend = bool(measured.covariance.any()), constant_curvature(loss)
+
+    def changes(step: FloatArray) -> FloatArray:
+        assert bend is not None
+        # For least squares predictions solve the debiased normal equations, whose curvature is x~ x~' - D.
+        rows, covariance = measured.extended, measured.extended_covariance
+        curvature = rows.T @ rows / len(rows) - covariance + np.diag(problem.penalty) / bend
+        return influence_of(rows * (rows @ step)[:, None], curvature)
+
     return problem.fit(
         measured.plain,
         theta,
@@ -81,7 +89,10 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
         description="the declared loss on predictions of the true records (Carroll & Stefanski 1990)",
         began=began,
         steps=1,
-        biased="" if exact else "prediction of the true records, for a loss that is not quadratic,",
+        changes=changes if noised and bend is not None else None,
+        biased=""
+        if bend is not None or not noised
+        else "prediction of the true records, for a loss that is not quadratic,",
     )
 
 

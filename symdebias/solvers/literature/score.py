@@ -35,6 +35,12 @@ def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
             f"the root at ||theta|| = {np.linalg.norm(theta):.4g} lies far from that of regression calibration at "
             f"{np.linalg.norm(pilot):.4g}: it is not the consistent one. Use more records, or release with less noise."
         )
+
+    def changes(step: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return influence_of(rows(theta + step / 2) - rows(theta - step / 2), slope)
+
     with np.errstate(all="ignore"):
         influence = influence_of(rows(theta), slope)
-    return problem.fit(measured.plain, theta, influence, **how)
+    noised = changes if measured.covariance.any() else None
+    return problem.fit(measured.plain, theta, influence, changes=noised, **how)
