@@ -12,6 +12,7 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy
 from symdebias.evaluation.mean_loss import mean_loss, named_loss
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.models import Model, as_fitted, in_labels_of
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
@@ -147,7 +148,7 @@ class Estimate:
 
 
 def evaluate(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -165,12 +166,12 @@ def evaluate(
 
     Parameters
     ----------
-    theta_or_fit : Fit or array of shape (q,) or (K, q)
-        The model: what a solver returned, or parameters with the intercept last.
+    theta_or_fit : Fit, DebiasedClassifier, DebiasedRegressor, or array of shape (q,) or (K, q)
+        The model: what a solver returned, a fitted estimator, or parameters with the intercept last.
     X : array of shape (n, p) or table
         Released records, n >= 2: others than the model was fitted to, or the value flatters it.
     y : array of shape (n,)
-        Released targets.
+        Released targets, in the coding that the model was fitted in.
     metric : str or Loss
         Of two labels, of which the larger counts as positive: ``"log_loss"`` is the mean of log(1 + exp(-y u)),
         ``"brier"`` of (1/(1 + exp(-u)) - [y positive])^2, ``"accuracy"`` the share of records whose score is on the
@@ -265,11 +266,14 @@ def evaluate(
     (True, 'surrogate', False)
     """
     check_options(metric, radius, label_model, threshold)
+    model, y = as_fitted(theta_or_fit, X, y)
+    if model is not theta_or_fit:
+        metric = in_labels_of(model, metric)
     records = checked_records(
-        theta_or_fit, X, y, release,
+        model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
-    return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
+    return estimated_on(records, model, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def estimated_on(

@@ -297,6 +297,17 @@ class Debiased(_base.BaseEstimator):
             self._predictor.note_released(X)
         return float(getattr(metrics, metric)(y, self.predict(X, offset=offset), sample_weight=sample_weight))
 
-    def _released_target(self, y: Any) -> Any:
-        """Return released targets as the fitted loss takes them."""
+    def released_target(self, y: Any) -> Any:
+        """Return released targets as ``fit_`` takes them.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Released targets, as `fit` takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The same.
+        """
         return y

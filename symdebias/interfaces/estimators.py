@@ -376,7 +376,24 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         self._observed = observed
         return loss, np.array(loss.target_values)[codes]
 
-    def _released_target(self, y: Any) -> Any:
+    def released_target(self, y: Any) -> Any:
+        """Return released labels as ``fit_`` takes them: where the release does not name them, they were coded.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Released labels, as `fit` takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The target values of the loss in place of ``classes_``; or y itself, where the release names the labels.
+
+        Raises
+        ------
+        ValueError
+            There are others than those of the fit.
+        """
         if self._observed is None:
             return y
         labels = _validation.column_or_1d(y)
