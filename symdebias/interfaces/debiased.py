@@ -17,7 +17,6 @@ from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
 from symdebias.release import Release
-from symdebias.release.matrices import bound_to
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.predictions import Predictor
 from symdebias.solvers.sgd import continued
@@ -97,8 +96,8 @@ class Debiased(_base.BaseEstimator):
 
     # ---- what the user gave ------------------------------------------------------------------------------
 
-    def _release_of(self, X: Any) -> Release:
-        """Return the release of the records, with names for its columns where X has some."""
+    def _checked_release(self) -> Release:
+        """Return the release of the records."""
         if self.release is None:
             return Release(fit_intercept=self.fit_intercept is not False)
         if not isinstance(self.release, Release):
@@ -110,7 +109,7 @@ class Debiased(_base.BaseEstimator):
                 f"fit_intercept={self.fit_intercept}, and the release was declared with fit_intercept="
                 f"{self.release.fit_intercept}. Leave it out: the release decides."
             )
-        return bound_to(self.release, X) if _arrays.is_table(X) else self.release
+        return self.release
 
     def _require_target(self, y: Any, release: Release) -> None:
         """Raise ValueError where there is no target, and the release has none in its vectors."""

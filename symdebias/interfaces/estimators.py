@@ -292,7 +292,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     ) -> tuple[Loss, Release, Any, Any, Any]:
         """Return the loss, the release and checked records; `is_first` is None where all records come at once."""
         reset = is_first is not False
-        release = self._release_of(X)
+        release = self._checked_release()
         if release.coupling is not None and release.coupling.kind == "joint":
             raise ValueError('target="joint" releases a number as the target, and no label. Use a DebiasedRegressor.')
         self._require_target(y, release)
@@ -630,7 +630,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         loss = self._loss_of(None)
         if meaning_of(loss).predicts != "number":
             raise ValueError(f"{loss.expression} is no loss of a number. Use a DebiasedClassifier for labels.")
-        release = self._release_of(X)
+        release = self._checked_release()
         if release.coupling is not None and release.coupling.kind == "margin":
             raise ValueError('target="margin" releases a label as the target. Use a DebiasedClassifier.')
         self._require_target(y, release)
