@@ -369,5 +369,5 @@ def test_cox_is_answered_with_what_to_do():
     ):
         with pytest.raises((ValueError, AttributeError), match=r"partial likelihood is no sum .* exposure="):
             ask()
-    with pytest.raises(AttributeError, match=r"has no attribute 'logit'. Take one of cauchy, "):
-        _ = sd.losses.logit
+    with pytest.raises(AttributeError, match=r"has no attribute 'cubic'. Take one of cauchy, "):
+        _ = sd.losses.cubic
