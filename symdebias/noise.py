@@ -195,6 +195,13 @@ class AdditiveNoise:
         return None
 
     @cached_property
+    def formula(self) -> str:
+        """The characteristic function in a message: of w, to four digits, as its constants may be long fractions."""
+        phi = self.characteristic_function
+        short = {one: sp.Float(one, 4) for one in phi.atoms(sp.Rational, sp.Float) if len(str(one)) > 4}
+        return str(phi.xreplace({**short, FREQUENCY: sp.Symbol("w", real=True)}))
+
+    @cached_property
     def is_gaussian(self) -> bool:
         """Whether the logarithm of the characteristic function is -variance w^2/2."""
         exponent = sp.expand(sp.expand_log(sp.log(self.characteristic_function), force=True))

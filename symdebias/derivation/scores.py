@@ -372,7 +372,7 @@ def _operators(problem: ScoreProblem, build: Build) -> None:
         noise = hopeless[0].own_noise
         assert noise is not None
         raise NoExactCorrectionError(
-            f"noise with the characteristic function {noise.characteristic_function} has no finite inverse: its "
+            f"noise with the characteristic function {noise.formula} has no finite inverse: its "
             "telescoping sums do not end. Only polynomials of the score are corrected under it."
         )
     if smooth:
