@@ -37,7 +37,7 @@ def as_fit(model: Any) -> Any:
         return found
     if not isinstance(model, (type, Fit)) and hasattr(model, "fit") and hasattr(model, "predict"):
         name = type(model).__name__
-        if hasattr(model, "released_target"):
+        if is_estimator(model):
             raise TypeError(f"this {name} is not fitted yet. Call fit with released records first.")
         raise TypeError(
             f"a {name} holds no Fit, and nothing says how its records were noised. Pass a fitted DebiasedClassifier "
@@ -45,6 +45,16 @@ def as_fit(model: Any) -> Any:
             "best_estimator_ of a search. For another model pass its coefficients, the intercept last, with release=."
         )
     return model
+
+
+def is_estimator(model: Any) -> bool:
+    """Whether it is an estimator of this library, fitted or not."""
+    return not isinstance(model, type) and hasattr(model, "released_target") and hasattr(model, "get_params")
+
+
+def fitting(candidate: Any) -> Any:
+    """Return what fits a candidate: the method of a copy of an estimator, and others as they are."""
+    return type(candidate)(**candidate.get_params(deep=False)).fit if is_estimator(candidate) else candidate
 
 
 def as_fitted(model: Any, X: Any, y: Any) -> tuple[Any, Any]:

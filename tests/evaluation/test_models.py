@@ -57,12 +57,42 @@ def test_candidates_of_a_cross_validation_are_estimators():
     assert table.estimates["fit"] == table.estimates["estimator"]
 
 
+def test_of_estimators_as_candidates_copies_are_fitted():
+    noised = NOISED.privatize(X, TEXT, random_state=2)
+    model = sd.DebiasedClassifier(release=noised.release, l2=0.01)
+    table = evaluation.cross_validate(
+        {"copy": model, "call": lambda X, y: sd.DebiasedClassifier(release=noised.release, l2=0.01).fit(X, y)},
+        noised.X, noised.y, release=noised.release, metric="accuracy", folds=2, random_state=0,
+    )  # fmt: skip
+    assert table.estimates["copy"] == table.estimates["call"]
+    assert not hasattr(model, "fit_")
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("auc", "Here it is called roc_auc. Choose one of log_loss"),
+        ("RMSE", "Here it is called squared_error"),
+        ("Log-Loss", "Here it is called log_loss"),
+        ("acuracy", "Here it is called accuracy"),
+        ("kappa", "is not known. Choose one of"),
+        (sd.losses.logistic, r"A loss is called first: logistic\(\)"),
+        (None, "metric=None is not known. Choose"),
+    ],
+)
+def test_metrics_by_other_names_are_told_what_they_are_called(metric, message):
+    with pytest.raises(ValueError, match=message):
+        evaluation.evaluate([1.0, 1.0], RELEASED, SIGNS, metric=metric, release=OPEN)
+
+
 def test_partitions_take_an_estimator():
     da = pytest.importorskip("dask.array")
     model = fitted(OPEN, SIGNS)
     parts = [da.from_array(one, chunks=1_000) for one in (RELEASED, SIGNS)]
     found, expected = (sd.distributed.evaluate(one, *parts, metric="accuracy") for one in (model, model.fit_))
     assert found == expected
+    with pytest.raises(TypeError, match=r"estimators take records in memory. Pass functools.partial\(sd.distributed"):
+        sd.distributed.cross_validate({"one": model}, *parts, release=OPEN, metric="accuracy", folds=2)
 
 
 def test_rows_of_another_table_are_refused_before_labels_are_coded():

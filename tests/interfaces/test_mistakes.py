@@ -389,7 +389,7 @@ CALLS = [
      "It is a date: convert the column to a number, such as days since"),
     ("coefficients by another name", lambda: FIT.coef_, "no attribute 'coef_'. Use theta, or coefficients in the units"),
     ("intervals by another name", lambda: FIT.conf_int(), r"no attribute 'conf_int'. Use confidence_interval\(\)"),
-    ("a metric by another name", lambda: sd.evaluation.evaluate(FIT, AGES, Y, metric="auc"), "'auc' is not known. Choose one of"),
+    ("a metric by another name", lambda: sd.evaluation.evaluate(FIT, AGES, Y, metric="auc"), "'auc' is not known. Here it is called roc_auc. Choose one of"),
     ("a threshold of a probability", lambda: sd.evaluation.evaluate(FIT, AGES, Y, metric="brier", threshold=0.5),
      "compare scores with; the metric brier has none. Leave it out"),
     ("columns of an array without names", lambda: RELEASE.privatize(AGES, Y), "column work of X .*no code of a category. An"),

@@ -24,7 +24,7 @@ from symdebias.evaluation.cross_validation import (
 )
 from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimated_on, with_noise_estimated
 from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.models import Model, as_fit
+from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
 from symdebias.evaluation.records import SAMPLED, Records, release_of
@@ -448,6 +448,10 @@ def _judged_by_part(
 def _fitted(fit: Candidate, partitions: Partitions, places: Any) -> Any:
     """Return what a candidate makes of some partitions."""
     own = {name: some(values, places.tolist()) for name, values in partitions.collections.items()}
+    if is_estimator(fit):
+        raise TypeError(
+            "estimators take records in memory. Pass functools.partial(sd.distributed.m_estimate, corrected)."
+        )
     return fit(own.pop("X"), own.pop("y", None), **own)
 
 
