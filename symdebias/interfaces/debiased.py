@@ -13,6 +13,7 @@ import numpy as np
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, shown
+from symdebias._rows import Rows
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
@@ -139,7 +140,7 @@ class Debiased(_base.BaseEstimator):
             There are other columns than before.
         """
         if not reset:
-            count = len(_arrays.column_names(X)) if _arrays.is_table(X) else _arrays.features_array(X).shape[1]
+            count = len(_arrays.column_names(X)) if _arrays.is_table(X) else self._width(X)
             if count != self.n_features_in_:
                 raise ValueError(
                     f"X has {count} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
@@ -147,12 +148,19 @@ class Debiased(_base.BaseEstimator):
                 )
             return
         if not _arrays.is_table(X):
-            self.n_features_in_ = int(_arrays.features_array(X).shape[1])
+            self.n_features_in_ = self._width(X)
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return
         names = _arrays.column_names(X)
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+
+    @staticmethod
+    def _width(X: Any) -> int:
+        """Return the number of columns of an array, which the solver checks: what is read by blocks stays there."""
+        if isinstance(X, (Rows, np.ndarray)) and len(X.shape) == 2 and X.shape[1]:
+            return int(X.shape[1])
+        return int(_arrays.features_array(X).shape[1])
 
     def _loss_of(self, number_of_classes: int | None) -> Loss:
         """Return the declared loss, by name or as it is."""
