@@ -14,7 +14,6 @@ draws of 20,000 records at epsilon 20.
 """
 
 import argparse
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,13 +74,10 @@ def study(problem: demo.Problem, loss_name: str, draws: int) -> tuple[dict[str, 
         noised = problem.release.privatize(problem.X, problem.y, random_state=draw)
         for name, corrected in {TRUE: plain, PLAIN: plain, **ways}.items():
             X, y = (problem.X, problem.y) if name == TRUE else (noised.X, noised.y)
-            with warnings.catch_warnings():
-                # The steps are those of the paper, and how far they get is what is drawn.
-                warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
-                fit = sd.sgd(
-                    corrected, X, y, step_size=problem.step_size, batch_size=problem.batch_size,
-                    epochs=problem.epochs, l2=problem.l2, record=POINTS, random_state=draw, start=start,
-                )  # fmt: skip
+            fit = sd.sgd(
+                corrected, X, y, step_size=problem.step_size, batch_size=problem.batch_size,
+                epochs=problem.epochs, l2=problem.l2, record=POINTS, random_state=draw, start=start,
+            )  # fmt: skip
             found.setdefault(name, []).append(fit)
     curves = {}
     for name, fits in found.items():
@@ -99,7 +95,7 @@ def accuracy(theta: np.ndarray, problem: demo.Problem) -> float:
 def problems(small: bool) -> dict[str, Callable[[], demo.Problem]]:
     if small:
         # Less noise and longer steps, for what so few records can show.
-        return {"small": lambda: replace(demo.synthetic_problem(2, 20.0, records=20_000), step_size=2e-3)}
+        return {"small": lambda: replace(demo.synthetic_problem(2, 20.0, records=20_000), step_size=3e-3)}
     return demo.PROBLEMS
 
 

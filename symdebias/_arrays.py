@@ -436,11 +436,13 @@ def weights_array(sample_weight: Any, *, rows: int, is_part: bool = False) -> Fl
     return weights
 
 
-def per_record_scales(noise_scale: Any, allowed: BooleanArray, *, rows: int) -> FloatArray:
+def per_record_scales(
+    noise_scale: Any, allowed: BooleanArray, columns: Sequence[str] | None = None, *, rows: int
+) -> FloatArray:
     """Return noise scales of the records' own as an array of shape (n, p), float64.
 
     They are standard deviations, zero or more, of shape (n,) or (n, p); one per record stands for all columns that are
-    `allowed` one, shape (p,). The others must have 0.
+    `allowed` one, shape (p,). The others must have 0. `columns` are the names of the columns, where there are some.
 
     Raises
     ------
@@ -462,7 +464,8 @@ def per_record_scales(noise_scale: Any, allowed: BooleanArray, *, rows: int) -> 
     if scales[:, ~allowed].any():
         column = int(np.flatnonzero(~allowed & scales.any(axis=0))[0])
         raise ValueError(
-            f"noise_scale has a scale for column {column}, which has no normal noise of a known scale. Give 0 there."
+            f"noise_scale has a scale for column {column if columns is None else columns[column]}, which has no normal "
+            "noise of a known scale. Give 0 there."
         )
     return scales
 

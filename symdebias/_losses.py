@@ -1,9 +1,10 @@
 """The losses of the catalogue by name, without their expressions: what reads the words of users looks here.
 
-One line for each; tests hold what it says against the expressions. Nothing is imported, so that a mistyped name is
-answered before SymPy is there.
+One line for each; tests hold what it says against the expressions. SymPy is not imported, so that a mistyped name is
+answered before it is there.
 """
 
+import difflib
 from dataclasses import dataclass
 
 
@@ -47,11 +48,39 @@ _COX = (
     'sd.fit("died ~ x + C(interval)", rows, release, loss="poisson", exposure=..., clusters=person).'
 )
 _OUTSIDE = dict.fromkeys(("cox", "coxph", "cox_ph", "partial_likelihood", "proportional_hazards"), _COX)
+# What others call a loss of the catalogue.
+_ELSEWHERE = {
+    "exponential": "adaboost exp exp_loss",
+    "hinge": "hinge_loss svc svm",
+    "huber": "huber_loss smooth_l1",
+    "least_squares": "gaussian l2 l2_loss linear linear_regression mean_squared_error mse normal ols squared "
+    "squared_error squared_loss",
+    "logistic": "bce bernoulli binary_crossentropy binary_cross_entropy binomial cross_entropy crossentropy deviance "
+    "logistic_loss logistic_regression logit logloss log_loss",
+    "negative_binomial": "nb negbin",
+    "poisson": "poisson_deviance",
+    "quantile": "absolute_error l1 lad mae mean_absolute_error median pinball pinball_loss",
+    "softmax": "categorical_crossentropy mnlogit multiclass multinomial sparse_categorical_crossentropy",
+}
+_OWN = {other: name for name, others in _ELSEWHERE.items() for other in others.split()}
 
 
 def why_outside(name: str) -> str:
     """Return why there is no loss of a name, and what to do; empty where nothing is to be said but the names."""
-    return _OUTSIDE.get(name.lower().replace("-", "_"), "")
+    return _OUTSIDE.get(_as_name(name), "")
+
+
+def called_here(name: str) -> str | None:
+    """Return the loss of the catalogue that is meant by a name: that of another library, or one that is mistyped."""
+    asked = _as_name(name)
+    if asked in CATALOGUE or asked in _OWN:
+        return _OWN.get(asked, asked)
+    alike = difflib.get_close_matches(asked, (*CATALOGUE, *_OWN), 1, cutoff=0.75)
+    return _OWN.get(alike[0], alike[0]) if alike else None
+
+
+def _as_name(text: str) -> str:
+    return text.strip().lower().replace("-", "_").replace(" ", "_")
 
 
 # Those that a name says all of, and those of which the labels say the rest.

@@ -9,7 +9,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import _markup, assessment
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, column_names, is_table, shown_names
 from symdebias._domains import POSITIVE
 from symdebias._table_rows import first_row
 from symdebias.assessment import Certificate, Tradeoff, wording
@@ -50,6 +50,7 @@ class CorrectedLoss:
         known = {} if like is None else like._corrections
         self._corrections: dict[tuple[int, bool], Correction] = {key: one.by(approach) for key, one in known.items()}
         self._certificates: dict[tuple[float, int], Certificate] = {}
+        self._named: tuple[tuple[str, ...], CorrectedLoss] | None = None
         # What has no correction, or another kind of surrogates, is refused here.
         _ = self.shown.derivation
 
@@ -106,6 +107,38 @@ class CorrectedLoss:
         """The correction to show: for two noised columns where the release does not know their number."""
         return self.at(columns_to_show(self.declared, self.release))
 
+    def named_by(self, X: Any) -> "CorrectedLoss":
+        """Return the same with names for the columns of X, where X is a table and the release has none for them.
+
+        A fit tells its coefficients by them, and matches further tables by them, whatever their order.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            Released records.
+
+        Raises
+        ------
+        ValueError
+            The names are not those of the features of a free-form loss, or do not fit the release.
+        """
+        if self.release.columns is not None or not is_table(X):
+            return self
+        names = column_names(X)
+        if not self.declared.scores:
+            features = tuple(symbol.name for symbol in self.declared.features)
+            if set(names) != set(features):
+                raise ValueError(
+                    f"the loss has the features {', '.join(features)} and the table the columns {shown_names(names)}. "
+                    "Name them alike, or pass an array with the columns in the order of the features."
+                )
+            names = features
+        if self._named is None or self._named[0] != names:
+            # As what rows of a table are made of, they come one after another.
+            named = CorrectedLoss(self.declared, self.release.bind(names), self.approach, reason=self.reason)
+            self._named = names, named
+        return self._named[1]
+
     def records(self, X: Any, y: Any, *, noise_scale: Any = None, **options: Any) -> Records:
         """Return checked records under this correction.
 
@@ -114,7 +147,8 @@ class CorrectedLoss:
         X, y, noise_scale, **options
             As for `symdebias.records.Records.of`.
         """
-        correction = self.at(self._width(X), per_record=noise_scale is not None)
+        named = self.named_by(X)
+        correction = named.at(named._width(X), per_record=noise_scale is not None)
         return Records.of(correction, X, y, noise_scale=noise_scale, **options)
 
     def of(self, records: Records) -> Records:
@@ -341,9 +375,10 @@ class CorrectedLoss:
             The noised records.
         y : array of shape (n,)
             The noised targets.
-        noise_scale : array of shape (n,) or (n, p), optional
+        noise_scale : array of shape (n,) or (n, p), or table of p columns, optional
             The standard deviation of the normal noise of each record, or of each of its columns, in place of the
-            scale of `GaussianMechanism.from_scale` (heteroscedastic measurement error).
+            scale of `GaussianMechanism.from_scale` (heteroscedastic measurement error). A table is matched by name;
+            columns of an array are in the order of the release.
 
         Returns
         -------

@@ -5,6 +5,7 @@ exists, and encodes checked records as kernels take them.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +16,14 @@ from symdebias._arrays import (
     BooleanArray,
     FloatArray,
     IntegerArray,
+    column_names,
+    features_array,
+    is_table,
     label_array,
     parameter_array,
     per_record_scales,
     places_among,
+    shown_names,
     truth_as_labels,
 )
 from symdebias._rows import Rows
@@ -416,12 +421,31 @@ class Correction:
 
         Parameters
         ----------
-        noise_scale : array of shape (n,) or (n, p), or None
-            As given by the user.
+        noise_scale : array of shape (n,) or (n, p), table of p columns, or None
+            As given by the user; a table is matched by name.
         rows : int
             n, the number of records.
         """
-        return None if noise_scale is None else per_record_scales(noise_scale, self._own_noise(), rows=rows)
+        if noise_scale is None:
+            return None
+        allowed, columns = self._own_noise(), self.release.columns
+        if is_table(noise_scale):
+            noise_scale = self._scales_by_name(noise_scale, columns)
+        return per_record_scales(noise_scale, allowed, columns, rows=rows)
+
+    @staticmethod
+    def _scales_by_name(table: Any, columns: Sequence[str] | None) -> FloatArray:
+        """Return the scales of a table in the order of the columns of the release."""
+        names = column_names(table)
+        if columns is None or len(names) == len(columns) == 1:
+            return features_array(table, check_finite=False)
+        if set(names) != set(columns):
+            raise ValueError(
+                f"noise_scale is a table of {shown_names(names)}, and the release has {', '.join(columns)}: which "
+                "scales are those of which column would be a guess. Name its columns alike, pass an array of shape "
+                "(n, p) in the order of release.columns, or one column for all."
+            )
+        return features_array(table, columns, check_finite=False)
 
     def _own_noise(self) -> BooleanArray:
         """Return which columns of X may have noise scales of the records' own."""

@@ -354,12 +354,10 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
     series = Series(1).refusal(_problem(loss, release))
     if series is None:
         series = "never chosen by itself: give order= to accept its bias"
-        if len(loss.scores) > 1:
-            series += (
-                " ("
-                + ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(series_biases(loss), start=1))
-                + " for scores up to 2 with noise of variance 1 each)"
-            )
+        biases = series_biases(loss) if len(loss.scores) > 1 else ()
+        if biases:
+            told = ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(biases, start=1))
+            series += f" ({told} for scores up to 2 with noise of variance 1 each)"
     return (
         f"No method corrects {loss.expression} under this release:\n"
         f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n"

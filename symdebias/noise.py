@@ -194,11 +194,12 @@ class AdditiveNoise:
             return z
         return None
 
-    @property
-    def written(self) -> str:
-        """The characteristic function as messages show it: numbers to four digits."""
-        found = self.characteristic_function
-        return str(found.xreplace({number: number.n(4) for number in found.atoms(sp.Number) if not number.is_Integer}))
+    @cached_property
+    def formula(self) -> str:
+        """The characteristic function in a message: of w, to four digits, as its constants may be long fractions."""
+        phi = self.characteristic_function
+        short = {one: sp.Float(one, 4) for one in phi.atoms(sp.Rational, sp.Float) if len(str(one)) > 4}
+        return str(phi.xreplace({**short, FREQUENCY: sp.Symbol("w", real=True)}))
 
     @cached_property
     def is_gaussian(self) -> bool:

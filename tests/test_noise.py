@@ -8,6 +8,7 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symdebias import StaircaseMechanism
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY as W
 from symdebias.noise import MOST_VALUES, AdditiveNoise, ChannelNoise, SymmetricChannel
@@ -211,3 +212,14 @@ def test_symmetric_channels_that_are_refused(values, keep, message):
 def test_a_matrix_that_would_take_long_to_invert_is_refused_before_it_is_read():
     with pytest.raises(ValueError, match=r"1,001 inputs. It may have 1,000"):
         ChannelNoise(range(MOST_VALUES + 1), (0, 1), None)
+
+
+def test_a_formula_in_a_message_has_short_constants():
+    """Those of the staircase law are fractions of seventy digits: the message filled a screen with them."""
+    formula = StaircaseMechanism(epsilon=4.0, bounds=(-1, 1)).noise.formula
+    assert len(formula) < 120
+    w = 0.7
+    exact = StaircaseMechanism(epsilon=4.0, bounds=(-1, 1)).noise.characteristic_function
+    found = sp.sympify(formula, locals={"w": w})
+    assert float(found) == pytest.approx(float(exact.subs(W, w)), abs=1e-3)
+    assert AdditiveNoise(2.0, 1 / (1 + W**2), tail_rate=1.0).formula == "1/(w**2 + 1)"

@@ -9,6 +9,7 @@ import sympy as sp
 from instances import U, Y
 
 import symdebias as sd
+from symdebias.assessment import series_biases
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 
 GAUSSIAN, LAPLACE = sd.GaussianMechanism.from_scale(0.3), sd.LaplaceMechanism.from_scale(0.1)
@@ -265,3 +266,15 @@ def test_curves_without_a_pole_are_exact():
         (MOST * sp.sin(X) / X + HALF, LAPLACE),
     ):
         assert sd.debias(dose_response(curve), sd.Release({"x": mechanism})).is_exact
+
+
+def test_many_scores_are_refused_without_listing_what_they_would_take():
+    """The terms, and the nodes of a quadrature for the message, of ten scores filled the memory of the machine."""
+    softmax, columns = sd.losses.softmax(5), [f"x{place}" for place in range(36)]
+    release = sd.Release(sd.LaplaceMechanism.from_scale(0.1)).bind(columns)
+    with pytest.raises(
+        sd.NoExactCorrectionError, match=r"of order 72 in 5 scores with 1\.021e\+07 terms; at most 120 terms"
+    ):
+        sd.debias(softmax, release, method="exact")
+    assert series_biases(softmax) == ()
+    assert len(series_biases(sd.losses.softmax(2))) == 3

@@ -26,7 +26,7 @@ from symdebias.transforms import quadrature, truncated_series
 from symdebias.zonal import ZonalNoise
 
 # Points of a product rule over several scores.
-_MOST_POINTS = 300_000
+_MOST_POINTS, _MOST_SCORES = 300_000, 4
 # Draws of the noise that inflation is judged by.
 _DRAWS = 2_000
 # Where the price of an exact correction is looked at: noise variance of the score, and its range.
@@ -143,6 +143,7 @@ def series_biases(declared: Loss) -> tuple[float, ...]:
     """Return the largest biases of truncated series of a smooth loss of several scores, at unit noise of each.
 
     For the orders 1, 2 and 3 it is the largest |E[series] - loss| at corners, faces and the middle of scores up to 2.
+    Of more than four scores it is none: places and nodes of the quadrature are too many, and so are derivatives.
 
     Raises
     ------
@@ -150,6 +151,8 @@ def series_biases(declared: Loss) -> tuple[float, ...]:
         The loss has a kink.
     """
     scores = declared.scores
+    if len(scores) > _MOST_SCORES:
+        return ()
     target = declared.target_values[0] if declared.target_values is not None else 0.0
     expression = stable.rewrite(declared.expression.subs(declared.target, target))
     unit = {score: sp.Integer(1) for score in scores}

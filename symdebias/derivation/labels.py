@@ -1,5 +1,6 @@
 """The target: what a finite channel or additive noise on it does to a loss, undone before the features' noise."""
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -200,8 +201,12 @@ def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled
     return Labelled(total, symbols, weights[:, 1:].copy(), by_class=True)
 
 
+@functools.lru_cache(maxsize=256)
 def _simplified(expression: sp.Expr) -> sp.Expr:
-    """Return an expression simplified where it is short: SymPy's time for that grows without bound."""
+    """Return an expression simplified where it is short: SymPy's time for that grows without bound.
+
+    Each method, and each remedy of a refusal, asks for those of the same loss.
+    """
     _budget.check(expression)
     return sp.simplify(expression) if expression.count_ops() <= _MOST_SIMPLIFIED else expression
 

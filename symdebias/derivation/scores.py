@@ -272,19 +272,22 @@ def _product_group(problem: ScoreProblem, build: Build, order: int) -> Any:
     m = len(scores)
     coefficients = [even_coefficients(part.own_noise, order) for part in others if part.own_noise is not None]
     highest = min(order, sum(2 * (len(found) - 1) for found in coefficients))
-    # One score: powers of d^2. Several: monomials in their derivatives, of even degree.
+    # One score: powers of d^2. Several: monomials in their derivatives, of even degree. They are counted first, as of
+    # ten scores and more than a few columns they are more than there is memory for.
+    degrees = range(0, highest + 1, 2)
+    count = len(degrees) if m == 1 else sum(math.comb(degree + m - 1, m - 1) for degree in degrees)
+    if count > _MOST_COEFFICIENTS or highest > 2 * _HIGHEST_ORDER:
+        raise NoExactCorrectionError(
+            f"the inverse of the noise of {len(others)} columns is an operator of order {highest} in {m} scores with "
+            f"{count:.4g} terms; at most {_MOST_COEFFICIENTS} terms and order {2 * _HIGHEST_ORDER} are derived. "
+            'Its variance would be enormous. Use method="series", a loss of polynomials, exponentials, sines and '
+            "cosines, or noise fewer columns."
+        )
     monomials: list[tuple[int, ...]]
     if m == 1:
         monomials = [(k,) for k in range(highest // 2 + 1)]
     else:
-        monomials = [powers for degree in range(0, highest + 1, 2) for powers in _compositions(degree, m)]
-    if len(monomials) > _MOST_COEFFICIENTS or highest > 2 * _HIGHEST_ORDER:
-        raise NoExactCorrectionError(
-            f"the inverse of the noise of {len(others)} columns is an operator of order {highest} in {m} scores with "
-            f"{len(monomials)} terms; at most {_MOST_COEFFICIENTS} terms and order {2 * _HIGHEST_ORDER} are derived. "
-            'Its variance would be enormous. Use method="series", a loss of polynomials, exponentials, sines and '
-            "cosines, or noise fewer columns."
-        )
+        monomials = [powers for degree in degrees for powers in _compositions(degree, m)]
     expression = build.expression
     names = [None] + [
         free_symbol(f"e{len(build.groups) or ''}_{''.join(map(str, powers))}", expression, real=True)
@@ -372,7 +375,7 @@ def _operators(problem: ScoreProblem, build: Build) -> None:
         noise = hopeless[0].own_noise
         assert noise is not None
         raise NoExactCorrectionError(
-            f"noise with the characteristic function {noise.written} has no finite inverse: its "
+            f"noise with the characteristic function {noise.formula} has no finite inverse: its "
             "telescoping sums do not end. Only polynomials of the score are corrected under it."
         )
     if smooth:

@@ -529,7 +529,7 @@ def _undone(terms: ExponentialSum, factors: Sequence[Factor], normal: Sequence[s
 def _target_factor(terms: ExponentialSum, noise: AdditiveNoise) -> Factor:
     """Return the factor of the target's noise in a residual, which is not normal."""
     if noise.inverse_polynomial is None and noise.inverse_differences is None:
-        raise NoExactCorrectionError(f"the characteristic function {noise.written} of the target's noise {NO_WAVES}.")
+        raise NoExactCorrectionError(f"the characteristic function {noise.formula} of the target's noise {NO_WAVES}.")
     taylor = noise.inverse_taylor(terms.modes[0].order)
 
     def factor(index: int, k: int) -> sp.Expr:

@@ -172,7 +172,7 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
     for part in problem.others:
         assert part.own_noise is not None
         if part.own_noise.inverse_polynomial is None and part.own_noise.inverse_differences is None:
-            raise NoExactCorrectionError(f"the characteristic function {part.own_noise.written} {NO_WAVES}.")
+            raise NoExactCorrectionError(f"the characteristic function {part.own_noise.formula} {NO_WAVES}.")
         form, numbers = _form(part.own_noise, 0)
         by_form.setdefault((form, len(numbers)), []).append((part, numbers))
     for (form, length), members in by_form.items():

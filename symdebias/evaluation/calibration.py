@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from symdebias._arrays import FloatArray, target_array
 from symdebias._domains import COUNT, POSITIVE, is_integer
 from symdebias.evaluation.metric import LARGEST, Metric
+from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ratios import positive_mean
 from symdebias.evaluation.records import Records
@@ -96,7 +97,7 @@ class CalibrationCurve:
 
 
 def calibration_curve(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -180,6 +181,7 @@ def calibration_curve(
     >>> bool(np.abs(error).max() < 4)
     True
     """
+    theta_or_fit, y = as_fitted(theta_or_fit, X, y)
     records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,

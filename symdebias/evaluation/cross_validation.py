@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray, take_rows
 from symdebias._domains import Integer
@@ -20,14 +19,14 @@ from symdebias.evaluation.estimate import (
     with_noise_estimated,
 )
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.models import Model, as_fit, fitting, is_estimator
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
 from symdebias.release import Release
-from symdebias.solvers.fit import Fit
 from symdebias.solvers.offsets import as_offset
 
-Candidate = Callable[..., Fit | ArrayLike]
+Candidate = Callable[..., Model]
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,11 @@ def cross_validate(
 
     Parameters
     ----------
-    candidates : mapping from str to callable
-        Each takes X and y, and returns a Fit or parameters; with `sample_weight` or `offset` it is given the keyword of
-        that name as well. A partial of a solver does: ``functools.partial(sd.m_estimate, corrected, l2=0.1)``.
-        Give them from the simplest to the most complex for `CrossValidation.one_standard_error`.
+    candidates : mapping from str to callable, DebiasedClassifier or DebiasedRegressor
+        Each takes X and y, and returns a Fit, a fitted estimator or parameters; with `sample_weight` or `offset` it is
+        given the keyword of that name as well. A partial of a solver does:
+        ``functools.partial(sd.m_estimate, corrected, l2=0.1)``; of an estimator a copy is fitted. Give them from the
+        simplest to the most complex for `CrossValidation.one_standard_error`.
     X, y, metric, target_values, radius, label_model, threshold
         As for `evaluate`. Metrics that are no means over records, which are precision, recall, f1, roc_auc and r2, are
         those of each part, averaged over parts by their weights.
@@ -206,7 +206,7 @@ def cross_validate(
             try:
                 for part in parts:
                     found = _fitted(fit, given, np.delete(np.arange(len(records)), part))
-                    fitted.append(records.parameters(found, metric))
+                    fitted.append(records.parameters(as_fit(found), metric))
                     advance(1)
                 thetas[name] = fitted
             except SymdebiasError as error:
@@ -254,7 +254,11 @@ def cross_validate(
 
 def check_candidates(candidates: Any, solver: str) -> None:
     """Raise TypeError where candidates are no mapping from names to callables; a solver is named as an example."""
-    if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):
+    if (
+        not isinstance(candidates, Mapping)
+        or not candidates
+        or not all(callable(fit) or is_estimator(fit) for fit in candidates.values())
+    ):
         raise TypeError(
             "candidates must map names, at least one, to callables of X and y that return a Fit; got "
             f"{candidates!r:.60}. "
@@ -334,4 +338,5 @@ def _parts(records: Records, folds: int, rng: np.random.Generator) -> list[Integ
 def _fitted(fit: Candidate, given: Mapping[str, Any], rows: IntegerArray) -> Any:
     """Return what a candidate makes of some records, from what there is of all."""
     own = {name: None if values is None else take_rows(values, rows) for name, values in given.items()}
+    fit = fitting(fit)
     return fit(own.pop("X"), own.pop("y"), **own)

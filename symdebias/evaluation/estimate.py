@@ -1,5 +1,6 @@
 """The estimate of a metric of one model: its value, its standard error and a bound on its bias."""
 
+import difflib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.models import Model, as_fitted, in_labels_of
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
@@ -28,6 +30,19 @@ METRICS = (
     "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
 )  # fmt: skip
 HIGHER_IS_BETTER = ("accuracy", *RATES, "roc_auc", "r2")
+# What others call a metric, where it is the same number or, for the root of a mean square, its square.
+_ELSEWHERE = {
+    "accuracy": "acc accuracy_score",
+    "brier": "brier_score brier_score_loss neg_brier_score",
+    "f1": "f1_score f_score fscore",
+    "log_loss": "bce cross_entropy deviance logistic logloss neg_log_loss",
+    "precision": "ppv precision_score",
+    "r2": "r2_score r_squared rsquared",
+    "recall": "recall_score sensitivity tpr",
+    "roc_auc": "auc auc_score auroc c_statistic roc_auc_score",
+    "squared_error": "l2 least_squares mean_squared_error mse neg_mean_squared_error rmse squared_loss",
+}
+_OWN = {other: name for name, others in _ELSEWHERE.items() for other in others.split()}
 # Those that compare a score with a threshold.
 WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
@@ -147,7 +162,7 @@ class Estimate:
 
 
 def evaluate(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -165,12 +180,12 @@ def evaluate(
 
     Parameters
     ----------
-    theta_or_fit : Fit or array of shape (q,) or (K, q)
-        The model: what a solver returned, or parameters with the intercept last.
+    theta_or_fit : Fit, DebiasedClassifier, DebiasedRegressor, or array of shape (q,) or (K, q)
+        The model: what a solver returned, a fitted estimator, or parameters with the intercept last.
     X : array of shape (n, p) or table
         Released records, n >= 2: others than the model was fitted to, or the value flatters it.
     y : array of shape (n,)
-        Released targets.
+        Released targets, in the coding that the model was fitted in.
     metric : str or Loss
         Of two labels, of which the larger counts as positive: ``"log_loss"`` is the mean of log(1 + exp(-y u)),
         ``"brier"`` of (1/(1 + exp(-u)) - [y positive])^2, ``"accuracy"`` the share of records whose score is on the
@@ -268,11 +283,14 @@ def evaluate(
     (True, 'surrogate', False)
     """
     check_options(metric, radius, label_model, threshold)
+    model, y = as_fitted(theta_or_fit, X, y)
+    if model is not theta_or_fit:
+        metric = in_labels_of(model, metric)
     records = checked_records(
-        theta_or_fit, X, y, release,
+        model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
-    return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
+    return estimated_on(records, model, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def estimated_on(
@@ -298,10 +316,23 @@ def estimated_on(
     return with_noise_estimated(estimate_at(judge_of(records), theta), records.collected, value)
 
 
+def metric_called(name: str) -> str | None:
+    """Return the metric that is meant by what others call it, or by a mistyped name; or None."""
+    asked = name.strip().lower().replace("-", "_").replace(" ", "_")
+    alike = [asked] if asked in METRICS else difflib.get_close_matches(asked, (*METRICS, *_OWN), 1, cutoff=0.75)
+    return _OWN.get(asked) or (_OWN.get(alike[0], alike[0]) if alike else None)
+
+
 def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
     """Raise ValueError where a metric or an option of it is not known."""
     if not isinstance(metric, Loss) and metric not in METRICS:
-        raise ValueError(f"metric={metric!r:.60} is not known. Choose one of {', '.join(METRICS)}, or pass a Loss.")
+        own = metric_called(metric) if isinstance(metric, str) else None
+        called = f" Here it is called {own}." if own else ""
+        if callable(metric) and hasattr(metric, "__name__"):
+            called = f" A loss is called first: {metric.__name__}()."
+        raise ValueError(
+            f"metric={metric!r:.60} is not known.{called} Choose one of {', '.join(METRICS)}, or pass a Loss."
+        )
     if radius is not None:
         POSITIVE.check("radius", radius)
     if label_model not in _LABEL_MODELS:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
 from symdebias.evaluation.links import link_of
+from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.records import OF_CLASSES, Records, scores_of
 from symdebias.exceptions import SymdebiasError
@@ -71,7 +72,7 @@ class Evaluation:
 
 
 def evaluate_all(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -119,6 +120,7 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
+    theta_or_fit, y = as_fitted(theta_or_fit, X, y)
     records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,

@@ -11,6 +11,7 @@ from symdebias._table_rows import rows_of_table
 from symdebias._tables import number_of_rows
 from symdebias.release import Release
 from symdebias.release.groups import labels_of
+from symdebias.release.matrices import named_by
 
 
 def released_columns(release: Release, X: Any) -> FloatArray | Rows:
@@ -55,6 +56,6 @@ def released_columns(release: Release, X: Any) -> FloatArray | Rows:
 def _of_table(release: Release, X: Any) -> FloatArray | Rows | None:
     declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
     try:
-        return rows_of_table(X, release.columns, declared)
+        return rows_of_table(X, named_by(release, X).columns, declared)
     except (TypeError, ValueError):
         return None

@@ -13,6 +13,7 @@ from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, is_integer
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_signs
 from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_of, require_labels_apart
@@ -123,7 +124,7 @@ class RocCurve:
 
 
 def roc_curve(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -182,6 +183,7 @@ def roc_curve(
     >>> bool(abs(curve.true_positive_rates[0] - truth) < 4 * curve.true_positive_errors[0])
     True
     """
+    theta_or_fit, y = as_fitted(theta_or_fit, X, y)
     records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,

@@ -311,7 +311,7 @@ class ReleasedScores:
         for noise, _ in self.others:
             if noise.inverse_polynomial is None and noise.inverse_differences is None:
                 raise NoExactCorrectionError(
-                    f"{what} needs waves of the score, and the characteristic function {noise.written} "
+                    f"{what} needs waves of the score, and the characteristic function {noise.formula} "
                     f"of a column's noise {NO_WAVES}. Release the column with a GaussianMechanism, a LaplaceMechanism "
                     "or a DiscreteLaplaceMechanism."
                 )

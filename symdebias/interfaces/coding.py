@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from symdebias import losses
 from symdebias._domains import shown
-from symdebias._losses import CATALOGUE, why_outside
+from symdebias._losses import CATALOGUE, called_here, why_outside
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Release
@@ -19,10 +19,12 @@ def loss_by_name(name: str, number_of_classes: int | None) -> Loss:
         It has none of this name, or a name does not say all of it.
     """
     if name not in CATALOGUE:
+        meant = called_here(name)
         raise ValueError(
             why_outside(name)
-            or f"loss={shown(name, 60)} is not in the catalogue. Choose one of {', '.join(CATALOGUE)}, or pass a "
-            "symdebias.Loss."
+            or f"loss={shown(name, 60)} is not in the catalogue"
+            + (f", where it is called {meant}. " if meant else ". ")
+            + f"Choose one of {', '.join(CATALOGUE)}, or pass a symdebias.Loss."
         )
     needed, make = CATALOGUE[name].needs, getattr(losses, name)
     if needed == "classes":

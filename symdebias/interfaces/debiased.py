@@ -13,11 +13,11 @@ import numpy as np
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, shown
+from symdebias._rows import Rows
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
 from symdebias.release import Release
-from symdebias.release.matrices import bound_to
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.predictions import Predictor
 from symdebias.solvers.sgd import continued
@@ -97,8 +97,8 @@ class Debiased(_base.BaseEstimator):
 
     # ---- what the user gave ------------------------------------------------------------------------------
 
-    def _release_of(self, X: Any) -> Release:
-        """Return the release of the records, with names for its columns where X has some."""
+    def _checked_release(self) -> Release:
+        """Return the release of the records."""
         if self.release is None:
             return Release(fit_intercept=self.fit_intercept is not False)
         if not isinstance(self.release, Release):
@@ -110,7 +110,7 @@ class Debiased(_base.BaseEstimator):
                 f"fit_intercept={self.fit_intercept}, and the release was declared with fit_intercept="
                 f"{self.release.fit_intercept}. Leave it out: the release decides."
             )
-        return bound_to(self.release, X) if _arrays.is_table(X) else self.release
+        return self.release
 
     def _require_target(self, y: Any, release: Release) -> None:
         """Raise ValueError where there is no target, and the release has none in its vectors."""
@@ -140,7 +140,7 @@ class Debiased(_base.BaseEstimator):
             There are other columns than before.
         """
         if not reset:
-            count = len(_arrays.column_names(X)) if _arrays.is_table(X) else _arrays.features_array(X).shape[1]
+            count = len(_arrays.column_names(X)) if _arrays.is_table(X) else self._width(X)
             if count != self.n_features_in_:
                 raise ValueError(
                     f"X has {count} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
@@ -148,12 +148,19 @@ class Debiased(_base.BaseEstimator):
                 )
             return
         if not _arrays.is_table(X):
-            self.n_features_in_ = int(_arrays.features_array(X).shape[1])
+            self.n_features_in_ = self._width(X)
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return
         names = _arrays.column_names(X)
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+
+    @staticmethod
+    def _width(X: Any) -> int:
+        """Return the number of columns of an array, which the solver checks: what is read by blocks stays there."""
+        if isinstance(X, (Rows, np.ndarray)) and len(X.shape) == 2 and X.shape[1]:
+            return int(X.shape[1])
+        return int(_arrays.features_array(X).shape[1])
 
     def _loss_of(self, number_of_classes: int | None) -> Loss:
         """Return the declared loss, by name or as it is."""
@@ -297,6 +304,17 @@ class Debiased(_base.BaseEstimator):
             self._predictor.note_released(X)
         return float(getattr(metrics, metric)(y, self.predict(X, offset=offset), sample_weight=sample_weight))
 
-    def _released_target(self, y: Any) -> Any:
-        """Return released targets as the fitted loss takes them."""
+    def released_target(self, y: Any) -> Any:
+        """Return released targets as ``fit_`` takes them.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Released targets, as `fit` takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The same.
+        """
         return y

@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from scipy.optimize import minimize
 from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
-from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces import datasets
 from symdebias.losses import exponential
 from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
@@ -82,22 +80,18 @@ class Problem:
             (self.uncorrected, noised.X, noised.y),
             (corrected, noised.X, noised.y),
         ):
-            with warnings.catch_warnings():
-                # The steps are those of the paper, and how far they get is what is shown.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                fit = sgd(
-                    loss,
-                    X,
-                    y,
-                    step_size=self.step_size,
-                    batch_size=self.batch_size,
-                    epochs=self.epochs,
-                    l2=self.l2,
-                    record=record,
-                    random_state=random_state,
-                    progress=progress,
-                )
-            yield fit
+            yield sgd(
+                loss,
+                X,
+                y,
+                step_size=self.step_size,
+                batch_size=self.batch_size,
+                epochs=self.epochs,
+                l2=self.l2,
+                record=record,
+                random_state=random_state,
+                progress=progress,
+            )
 
 
 def synthetic_problem(columns: int, epsilon: float, *, records: int = 1_000_000) -> Problem:

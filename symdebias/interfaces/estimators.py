@@ -298,7 +298,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     ) -> tuple[Loss, Release, Any, Any, Any]:
         """Return the loss, the release and checked records; `is_first` is None where all records come at once."""
         reset = is_first is not False
-        release = self._release_of(X)
+        release = self._checked_release()
         if release.coupling is not None and release.coupling.kind == "joint":
             raise ValueError('target="joint" releases a number as the target, and no label. Use a DebiasedRegressor.')
         self._require_target(y, release)
@@ -382,7 +382,24 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         self._observed = observed
         return loss, np.array(loss.target_values)[codes]
 
-    def _released_target(self, y: Any) -> Any:
+    def released_target(self, y: Any) -> Any:
+        """Return released labels as ``fit_`` takes them: where the release does not name them, they were coded.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            Released labels, as `fit` takes them.
+
+        Returns
+        -------
+        array of shape (n,)
+            The target values of the loss in place of ``classes_``; or y itself, where the release names the labels.
+
+        Raises
+        ------
+        ValueError
+            There are others than those of the fit.
+        """
         if self._observed is None:
             return y
         labels = _validation.column_or_1d(y)
@@ -619,7 +636,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         loss = self._loss_of(None)
         if meaning_of(loss).predicts != "number":
             raise ValueError(f"{loss.expression} is no loss of a number. Use a DebiasedClassifier for labels.")
-        release = self._release_of(X)
+        release = self._checked_release()
         if release.coupling is not None and release.coupling.kind == "margin":
             raise ValueError('target="margin" releases a label as the target. Use a DebiasedClassifier.')
         self._require_target(y, release)

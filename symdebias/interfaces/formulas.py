@@ -14,6 +14,7 @@ import numpy as np
 
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
+from symdebias._columns import Table
 from symdebias._domains import shown
 from symdebias.driver import debias
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
@@ -24,6 +25,8 @@ from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Noised, Release
 from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
+from symdebias.release.groups import labels_of as labels_of_groups
+from symdebias.release.groups import labels_of_target
 from symdebias.release.required import require_release
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.offsets import as_offset
@@ -48,12 +51,14 @@ class Formula:
     formula : str
         ``target ~ terms``, in the language of the library formulaic (Wilkinson's). It has an intercept unless it says
         ``- 1``.
-    data : table
-        The released columns and the target, by name, with one row per record.
-    release : Release
-        How they were noised, with names for the columns. Columns that the formula leaves out are left out; of those
-        that one mechanism noises together all are named, or none. The target may be a column with noise of its own: one
-        of several outcomes, of which others may stand on the right; see `Noised.with_target`.
+    data : table or Noised
+        The released columns and the target, by name, with one row per record; or what `Release.privatize` returned,
+        whose target has the name of the column that was given, or ``target``.
+    release : Release, optional
+        How they were noised, with names for the columns; that of a `Noised` by default. Columns that the formula leaves
+        out are left out; of those that one mechanism noises together all are named, or none. The target may be a column
+        with noise of its own: one of several outcomes, of which others may stand on the right; see
+        `Noised.with_target`.
 
     Attributes
     ----------
@@ -85,7 +90,7 @@ class Formula:
     ('age', 'C(region)[T.s]')
     """
 
-    def __init__(self, formula: str, data: Any, release: Release) -> None:
+    def __init__(self, formula: str, data: Any, release: Release | None = None) -> None:
         self._formulaic = _optional.require("formulaic", extra="formulas")
         if not isinstance(formula, str) or len(formula) > _LONGEST:
             got = f"{len(formula):,}" if isinstance(formula, str) else type(formula).__name__
@@ -93,6 +98,13 @@ class Formula:
                 f"a formula is text of at most {_LONGEST:,} characters; got {got}. Write it as "
                 '"y ~ age + C(region)", before the table and the release.'
             )
+        if release is None:
+            if not isinstance(data, Noised):
+                raise TypeError(
+                    "release was not given, and a table alone does not say how its columns were noised. Pass "
+                    "release=noised.release, or the Noised itself in place of the table."
+                )
+            release = data.release
         self.text, self._given = formula, release
         self._noised = _noised_columns(release)
         target, terms = self._parsed()
@@ -356,7 +368,7 @@ class Formula:
 def fit(
     formula: str,
     data: Any,
-    release: Release,
+    release: Release | None = None,
     *,
     loss: str | Loss = "least_squares",
     method: str = "auto",
@@ -412,6 +424,7 @@ def fit(
         # Of the formula's release: its target may have been a column of the one given.
         labels = labels_of(made.release)
         loss = loss_by_name(loss, None if labels is None else len(labels))
+    _require_loss_of_labels(loss, made.release)
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
     if loss.target_values is not None:
@@ -419,12 +432,25 @@ def fit(
         loss = in_labels(loss, labels_of(made.release))
     known = [made.offset, options.pop("offset", None)]
     if exposure is not None:
-        known.append(_logarithm_of(exposure, loss, data, release))
+        known.append(_logarithm_of(exposure, loss, data, data.release if release is None else release))
     terms = [as_offset(one, len(made.X)) for one in known if one is not None]
     if terms:
         options["offset"] = sum(terms)
     found: Fit = _SOLVERS[solver](debias(loss, made.release, method=method), made.X, made.y, **options)
     return found
+
+
+def _require_loss_of_labels(loss: Any, release: Release) -> None:
+    """Raise ValueError where the labels of a release are texts, and a loss is one of a number."""
+    if not isinstance(loss, Loss) or loss.target_values is not None or release.target is None:
+        return
+    labels = labels_of_target(release.target, "range") if release.coupling is None else None
+    if labels is not None and labels.is_text:
+        named = "logistic" if len(labels.values) == 2 else "softmax"
+        raise ValueError(
+            f"the target is one of the labels {', '.join(map(str, labels.values))}, and {loss.name or loss.expression} "
+            f'is a loss of a number. Pass loss="{named}".'
+        )
 
 
 def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> FloatArray:
@@ -483,17 +509,32 @@ def _noised_columns(release: Any) -> dict[str, Mechanism]:
 
 def _table(data: Any) -> Any:
     """Return data as a table of pandas."""
+    pandas = _optional.require("pandas", extra="formulas")
     if isinstance(data, Noised):
-        columns = "noised.X.assign" if hasattr(data.X, "assign") else "pandas.DataFrame(noised.X.to_dict()).assign"
-        raise TypeError(
-            "data must be a table with named columns, the target among them; got Noised. Pass "
-            f"{columns}({data.target_name}=noised.y)."
-        )
+        return _joined_with_target(data, pandas)
     if not _arrays.is_table(data):
         raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
     _arrays.column_names(data)
-    pandas = _optional.require("pandas", extra="formulas")
     return data if isinstance(data, pandas.DataFrame) else _arrays.frame(data).to_pandas()
+
+
+def _joined_with_target(noised: Noised, pandas: Any) -> Any:
+    """Return noised records as one table, whose target has each of the names that it may be asked for by."""
+    X, names = noised.X, noised.release.columns
+    if not _arrays.is_table(X):
+        if any(one.is_text for one in labels_of_groups(noised.release.groups, "sent").values()):
+            raise TypeError(
+                "these records are an array, whose columns of categories hold codes, and a formula takes tables. "
+                "Release a table."
+            )
+        X = pandas.DataFrame(_arrays.real_array(X, "X"), columns=list(names or ()))
+    elif not isinstance(X, pandas.DataFrame):
+        X = pandas.DataFrame(X.to_dict()) if isinstance(X, Table) else _arrays.frame(X).to_pandas()
+    if noised.y is None:
+        return X
+    own = {noised.target_name, getattr(noised.y, "name", None)} - {None, *X.columns}
+    # As an array: a column would be matched by row labels.
+    return X.assign(**{str(name): np.asarray(noised.y) for name in own})
 
 
 def _is_name(factor: Any, name: str) -> bool:

@@ -7,6 +7,7 @@ from symdebias import _optional
 from symdebias._arrays import check_same_index
 from symdebias.evaluation import evaluate
 from symdebias.evaluation.estimate import HIGHER_IS_BETTER, check_options
+from symdebias.evaluation.models import in_labels_of
 from symdebias.interfaces.debiased import Debiased
 from symdebias.losses import Loss
 
@@ -93,14 +94,11 @@ class CorrectedScorer:
         if estimator.release is not None:
             # Coded labels have no row labels any more.
             check_same_index(X, y, sample_weight=sample_weight)
-        metric, values = self.metric, estimator._predictor.meaning.values
-        if isinstance(metric, Loss) and metric.target_values not in (None, values) and values:
-            metric = metric.recoded(values)
         found = evaluate(
             estimator.fit_,
             X,
-            estimator._released_target(y),
-            metric=metric,
+            estimator.released_target(y),
+            metric=in_labels_of(estimator.fit_, self.metric),
             sample_weight=sample_weight,
             threshold=self.threshold,
             offset=offset,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from symdebias._losses import why_outside
+from symdebias._losses import called_here, why_outside
 from symdebias.losses import catalogue
 from symdebias.losses.catalogue import *  # noqa: F403  (its __all__ is the one list of the catalogue)
 
@@ -20,5 +20,9 @@ if not TYPE_CHECKING:  # for which every name would exist
         message = f"module 'symdebias.losses' has no attribute {name!r}"
         if name.startswith("__"):
             raise AttributeError(message)
-        remedy = why_outside(name) or f"Take one of {', '.join(__all__)}, or declare a symdebias.Loss."
+        meant = called_here(name)
+        remedy = why_outside(name) or (
+            f"{f'Here it is called {meant}. ' if meant else ''}Take one of {', '.join(__all__)}, or declare a "
+            "symdebias.Loss."
+        )
         raise AttributeError(f"{message}. {remedy}")

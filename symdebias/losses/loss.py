@@ -4,7 +4,6 @@ Two forms exist: in the score u = theta'x and the target (generalised linear mod
 losses), and free-form in named features and parameters.
 """
 
-import difflib
 import functools
 import inspect
 import itertools
@@ -21,7 +20,7 @@ from symdebias import _markup
 from symdebias._arrays import FloatArray
 from symdebias._budget import check, timed
 from symdebias._domains import check_name, shown
-from symdebias._losses import CATALOGUE, why_outside
+from symdebias._losses import CATALOGUE, called_here, why_outside
 from symdebias.losses.admission import require_admitted
 from symdebias.losses.finiteness import jump, overflows, singular_score
 from symdebias.losses.tracing import traced
@@ -543,11 +542,10 @@ def require_loss(loss: Any) -> None:
 
 def _of_name(text: str) -> str:
     """Return what to give in the place of a text, which may be a name of the catalogue or a formula."""
-    name = text.strip().lower().replace("-", "_").replace(" ", "_")
-    found = name if name in CATALOGUE else next(iter(difflib.get_close_matches(name, CATALOGUE, 1)), None)
+    found = called_here(text)
     if found is None:
         of_ones_own = "Take one of symdebias.losses, or declare one: text is never evaluated."
-        return why_outside(name) or f"{of_ones_own} There are {', '.join(CATALOGUE)}."
+        return why_outside(text) or f"{of_ones_own} There are {', '.join(CATALOGUE)}."
     needed = CATALOGUE[found].needs
     return f"Pass symdebias.losses.{found}({f'{needed}=...' if needed else ''})."
 

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import sympy as sp
 
 from symdebias.exceptions import ExpressionError
-from symdebias.losses.words import CONSTANTS, EXTREMA, FUNCTIONS, NAME_OF_CONSTANT, RELATIONS
+from symdebias.losses.words import CONSTANTS, EXTREMA, FUNCTIONS, NAME_OF_CONSTANT, RELATIONS, SPELLED
 
 LONGEST_TEXT = 2_000
 _MOST_NODES = 400
@@ -40,6 +40,11 @@ _MOST_EXACT_NODES, _MOST_EXACT_CALLS = 20, 3
 # log(Gamma(n)) is computed by way of n!.
 _LARGEST_FACTORIAL = 170
 
+# What is copied from a page, or written as elsewhere.
+_TYPED = str.maketrans({
+    "^": "**", "\N{SUPERSCRIPT TWO}": "**2", "\N{SUPERSCRIPT THREE}": "**3", "\N{MINUS SIGN}": "-",
+    "\N{MULTIPLICATION SIGN}": "*", "\N{MIDDLE DOT}": "*", "\N{DOT OPERATOR}": "*",
+})  # fmt: skip
 _CHARACTERS = re.compile(r"[A-Za-z0-9_+\-*/(),.<>=! ]*")
 # Those that SymPy builds by asking for the sign of what they take, or that it is slow to find the sign of.
 _ASKING = {"Abs", "sign", "Heaviside", "loggamma", "sinh", "cosh", "tanh"}
@@ -96,14 +101,27 @@ def read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
         raise ExpressionError(str(error)) from None
 
 
+def as_typed(text: str) -> str:
+    """Return a text that someone typed in the characters that `read` takes: ``^`` and raised digits as powers, say.
+
+    Examples
+    --------
+    >>> as_typed(" (y - u)^2 ")
+    '(y - u)**2'
+    """
+    return text.translate(_TYPED).strip()
+
+
 def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"the expression has {len(text):,} characters. It may have {LONGEST_TEXT:,}. Shorten it.")
     plain = _CHARACTERS.match(text)
     if plain is None or plain.end() < len(text):
-        odd = ascii(text[0 if plain is None else plain.end()])
+        odd = text[0 if plain is None else plain.end()]
+        remedy = {"^": " Write ** for a power.", "|": " Write Abs(y - u) for |y - u|."}.get(odd, "")
         raise ValueError(
-            f"the expression has the character {odd}. It takes letters, digits, blanks and _ + - * / ( ) , . < > = ! **"
+            f"the expression has the character {odd!a}. It takes letters, digits, blanks and "
+            f"_ + - * / ( ) , . < > = ! **{'.' if remedy else ''}{remedy}"
         )
     try:
         with warnings.catch_warnings():
@@ -111,7 +129,8 @@ def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
             tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ValueError(
-            f"{text[:60]!r} is no expression: its parentheses or operators do not fit. Write it as exp(-y*u)."
+            f"{text[:60]!r} is no expression: its parentheses or operators do not fit. Write it as exp(-y*u), a "
+            "product with its *."
         ) from None
     try:
         return _symbolic(_Reader(names).part(tree.body, 0))
@@ -145,7 +164,7 @@ class _Reader:
                 return _power(self.part(node.left, depth + 1), self.part(node.right, depth + 1))
             case ast.Call(func=ast.Name(id=name), keywords=[]):
                 return self._call(name, node.args, depth)
-        raise ValueError(f"the expression has the node {type(node).__name__}, which no loss has.")
+        raise ValueError(f"the expression has the node {type(node).__name__}, which no loss has.{_instead_of(node)}")
 
     def _count(self, depth: int) -> None:
         self.nodes += 1
@@ -167,8 +186,16 @@ class _Reader:
             return symbol
         if name in CONSTANTS:
             return _Exact(*CONSTANTS[name])
-        known = ", ".join(sorted(self.names)[:8])
-        raise ValueError(f"the expression has the name {name[:40]}, which was not declared. It may have {known}.")
+        known, remedy = ", ".join(sorted(self.names)[:8]), ""
+        if name.lower() in self.names:
+            remedy = f" Write {name.lower()}."
+        elif len(name) > 1 and set(name) <= set(self.names):
+            remedy = f" Write {'*'.join(name)} for the product."
+        elif name in ("e", "E"):
+            remedy = " Write exp(u) for e to the power of u."
+        raise ValueError(
+            f"the expression has the name {name[:40]}, which was not declared. It may have {known}.{remedy}"
+        )
 
     def _terms(self, node: ast.expr) -> list[tuple[int, ast.expr]]:
         """Return the terms of a chain of + and -, the deepest first, with their signs."""
@@ -196,12 +223,21 @@ class _Reader:
 
     def _call(self, name: str, arguments: list[ast.expr], depth: int) -> _Part:
         if name in self.names:
-            raise ValueError(f"{name[:40]} is a symbol of this expression and no function.")
+            raise ValueError(
+                f"{name[:40]} is a symbol of this expression and no function. A product is {name[:40]}*(...)."
+            )
         if name == "Piecewise":
             return self._piecewise(arguments, depth)
-        self.calls += name in FUNCTIONS
+        name = SPELLED.get(name, name)
+        functions = 2 if name in _COMPOSED else int(name in FUNCTIONS)
+        self.calls += functions
         parts = [self.part(argument, depth + 1) for argument in arguments]
-        self.calls -= name in FUNCTIONS
+        self.calls -= functions
+        if name in _COMPOSED:
+            count, composed = _COMPOSED[name]
+            if len(parts) != count:
+                raise ValueError(f"{name} takes {count} argument{'s' if count > 1 else ''}; got {len(parts)}.")
+            return composed(*parts)
         if name in EXTREMA:
             if not 1 <= len(parts) <= _MOST_COMPARED:
                 raise ValueError(f"{name} takes 1 to {_MOST_COMPARED} arguments; got {len(parts)}.")
@@ -235,6 +271,18 @@ class _Reader:
             raise ValueError("a condition of Piecewise compares two expressions, or is True.")
         left, right = (_compared(self.part(side, depth + 1)) for side in (node.left, node.comparators[0]))
         return RELATIONS[type(node.ops[0])][1](left, right)
+
+
+def _instead_of(node: ast.expr) -> str:
+    """Return what to write in the place of a node that no expression has, after a blank; or nothing."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)) if name in {*FUNCTIONS, *EXTREMA, *SPELLED, *_COMPOSED}:
+            return f" Write {name}(...), without the name of a package."
+        case ast.Call(func=ast.Constant() | ast.BinOp() | ast.UnaryOp()):
+            return " Write a product with its *, as 2*(y - u)."
+        case ast.Compare() | ast.IfExp():
+            return " Write cases as Piecewise((value, u < y), ..., (value, True))."
+    return ""
 
 
 def _bounded(number: _Part) -> _Part:
@@ -394,6 +442,26 @@ def _applied(name: str, part: _Part) -> _Part:
     if name == "loggamma" and not abs(_value(part)) <= _LARGEST_FACTORIAL:
         raise ValueError(f"the expression has loggamma of a number beyond {_LARGEST_FACTORIAL}.")
     return _classified(function(_symbolic(part)), value)
+
+
+def _plus_one(part: _Part) -> _Part:
+    return _sum([Fraction(1), part])
+
+
+# Functions that losses are often written with, by those of the language: how many arguments they take, and what they
+# are.
+_COMPOSED: Mapping[str, tuple[int, Callable[..., _Part]]] = {
+    "expit": (1, lambda x: _power(_plus_one(_applied("exp", _product([Fraction(-1), x]))), Fraction(-1))),
+    "expm1": (1, lambda x: _sum([_applied("exp", x), Fraction(-1)])),
+    "log1p": (1, lambda x: _applied("log", _plus_one(x))),
+    "logaddexp": (2, lambda x, y: _applied("log", _sum([_applied("exp", x), _applied("exp", y)]))),
+    "logcosh": (1, lambda x: _applied("log", _applied("cosh", x))),
+    "pow": (2, _power),
+    "relu": (1, lambda x: _classified(sp.Max(0, _compared(x)))),
+    "sigmoid": (1, lambda x: _COMPOSED["expit"][1](x)),
+    "softplus": (1, lambda x: _applied("log", _plus_one(_applied("exp", x)))),
+    "square": (1, lambda x: _power(x, Fraction(2))),
+}  # fmt: skip
 
 
 def _refuse_logarithms(exponent: sp.Expr) -> None:

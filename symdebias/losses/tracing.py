@@ -42,6 +42,9 @@ _FUNCTIONS: dict[Any, Callable[..., sp.Expr]] = {
 }
 
 
+_COMPARISONS = (np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal)
+
+
 class _Traced(NDArrayOperatorsMixin):
     """A symbol or expression that NumPy's functions and Python's operators take for an array."""
 
@@ -49,6 +52,11 @@ class _Traced(NDArrayOperatorsMixin):
         self.expression = expression
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> "_Traced":
+        if function is np.bitwise_xor:
+            raise TypeError("^ is the exclusive or of Python and no power. Write ** for a power.")
+        if function in _COMPARISONS:
+            # Of Python's max, min and if, which would ask for the truth of it.
+            bool(self)
         if method != "__call__" or options or function not in _FUNCTIONS:
             known = ", ".join(sorted(known.__name__ for known in _FUNCTIONS))
             raise TypeError(
@@ -59,8 +67,8 @@ class _Traced(NDArrayOperatorsMixin):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "the function branches on the values of score or target, which a loss function must not do. Use "
-            "numpy.maximum, numpy.minimum or numpy.absolute, or declare the loss with sympy.Piecewise."
+            "the function compares, or branches on, the values of its arguments, which a loss function must not do. "
+            "Use numpy.maximum, numpy.minimum or numpy.absolute, or declare the loss with sympy.Piecewise."
         )
 
     def __float__(self) -> float:

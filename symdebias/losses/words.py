@@ -30,6 +30,11 @@ FUNCTIONS: dict[str, tuple[Any, Callable[[float], float]]] = {
     "Heaviside": (sp.Heaviside, lambda x: (1.0 + (x > 0) - (x < 0)) / 2),
 }
 EXTREMA = {"Max": sp.Max, "Min": sp.Min}
+# Other spellings, which are read and never written.
+SPELLED = {
+    "abs": "Abs", "absolute": "Abs", "fabs": "Abs", "arcsinh": "asinh", "arctan": "atan", "lgamma": "loggamma",
+    "gammaln": "loggamma", "ln": "log", "max": "Max", "maximum": "Max", "min": "Min", "minimum": "Min",
+}  # fmt: skip
 CONSTANTS: dict[str, tuple[Any, float]] = {
     "pi": (sp.pi, math.pi),
     "EulerGamma": (sp.EulerGamma, 0.5772156649015329),

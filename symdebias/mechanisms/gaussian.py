@@ -509,6 +509,7 @@ def gaussian_noise(scale: float) -> AdditiveNoise:
     return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
 
 
+@lru_cache(maxsize=256)
 def gaussian_vector_noise(covariance: tuple[tuple[float, ...], ...]) -> AdditiveNoise:
     """Return normal noise of a covariance, k x k; some diagonal entries may be 0."""
     largest = max(row[index] for index, row in enumerate(covariance))

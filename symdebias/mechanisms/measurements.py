@@ -3,15 +3,19 @@
 An estimate is a covariance with its degrees of freedom f: f times the estimate has Wishart's law for normal errors.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 from scipy.special import stdtr
 
-from symdebias._arrays import FloatArray, column_names, frame, is_table, real_array
+from symdebias._arrays import BooleanArray, FloatArray, column_names, frame, is_table, real_array
 
 # How rarely a test refuses measurements that are as they should be.
 _LEVEL = 1e-3
+# Measurements that two records need in common to be held against each other.
+_FEWEST = 8
 
 
 def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
@@ -62,12 +66,36 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
             f"replicates leave {freedom} degrees of freedom for the error of {width} column{'s' * (width != 1)}; there "
             f"must be {width} or more. Measure more records twice."
         )
+    _refuse_turned_over(values, measured)
     filled = np.where(missing, 0.0, values)
     means = filled.sum(axis=1) / np.maximum(counts, 1)[:, None]
     away = np.where(missing, 0.0, values - means[:, None, :]).reshape(-1, width)
     covariance = np.asarray(away.T @ away / freedom)
     _require_errors(covariance, values[measured], "replicates of each record are equal")
     return covariance, freedom
+
+
+def _refuse_turned_over(values: FloatArray, measured: BooleanArray) -> None:
+    """Raise ValueError where measurements of two records go with each other, as those of two measurements do.
+
+    A list of two columns of measurements is read as two records, each measured as often as there are records. Only
+    where there are more measurements than records it is looked at, and by measurements of the first two.
+    """
+    if not 2 <= len(values) < values.shape[1]:
+        return
+    both = measured[0] & measured[1]
+    for place in range(values.shape[2]):
+        pair = values[:2, both, place]
+        if both.sum() < _FEWEST or not np.all(np.ptp(pair, axis=1) > 0):
+            continue
+        found = scipy.stats.pearsonr(*pair)
+        if found.pvalue < _LEVEL / values.shape[2]:
+            raise ValueError(
+                f"the measurements of the first record go with those of the second (a correlation of "
+                f"{found.statistic:.2g} over {both.sum():,}), and errors of records are independent: these look like "
+                f"{len(values)} measurements of {values.shape[1]:,} records. Give a row for each record: "
+                "numpy.stack(replicates, axis=1)."
+            )
 
 
 def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
@@ -87,7 +115,8 @@ def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
     >>> covariance.round(4), freedom
     (array([[0.3333]]), 3)
     """
-    measured, known = _columns(noised, "noised"), _columns(true, "true")
+    names = column_names(noised) if is_table(noised) else None
+    measured, known = _columns(noised, "noised"), _columns(true, "true", names)
     if measured.shape != known.shape:
         raise ValueError(
             f"noised has the shape {np.shape(noised)} and true {np.shape(true)}. Give both for the same records."
@@ -115,15 +144,18 @@ def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
             raise ValueError(
                 f"noised - true in column {place} goes with the true value, by {found.slope:.3g} a unit: measurements "
                 "are on another scale, or true values scatter about them (Berkson's error), and neither is noise added "
-                "to true values. Calibrate the measurements first, or fit those of Berkson's error as they are."
+                "to true values. Calibrate the measurements first, or fit those of Berkson's error as they are; where "
+                "the two were exchanged, the measurements come first."
             )
     return covariance, count - 1
 
 
-def _columns(values: ArrayLike, name: str) -> FloatArray:
-    """Return columns of finite numbers, shape (m, p)."""
+def _columns(values: ArrayLike, name: str, order: Sequence[str] | None = None) -> FloatArray:
+    """Return columns of finite numbers, shape (m, p); those of a table with the names of another in its order."""
     if is_table(values):
         names, table = column_names(values), frame(values)
+        if order is not None and set(names) == set(order):
+            names = tuple(order)
         values = np.stack([real_array(table[one], f"column {one} of {name}") for one in names], axis=1)
     array = real_array(values, name)
     if array.ndim not in (1, 2):

@@ -24,7 +24,7 @@ from symdebias.planning.expected_fit import (
 from symdebias.planning.population import Population
 from symdebias.planning.rehearsal import Rehearsal, rehearse
 from symdebias.release import Release, Schema
-from symdebias.release.allocation import centre_and_scale
+from symdebias.release.allocation import centre_and_scale, has_better_design
 from symdebias.release.one_hot import OneHot
 
 # A parameter of 1 is told from 0 at the level 0.05 with power 0.8 where its standard error is at most 1/2.8.
@@ -127,8 +127,8 @@ class Feasibility:
         if self.is_feasible:
             lines.append(f"feasible: {what} is told from 0 (level 0.05, power 0.8)")
         else:
-            apart = self.release.coupling is None
-            designed = ", or a release designed for the loss (loss = ... in the schema)" if apart else ""
+            is_better = has_better_design(self.release, self.loss.name)
+            designed = ", or a release designed for the loss (loss = ... in the schema)" if is_better else ""
             is_fitted = self.expected.curvature >= SAFE_CURVATURE
             why = f"{what} is not told from 0" if is_fitted else "a fit may well be refused, as the note says"
             lines.append(

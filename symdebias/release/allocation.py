@@ -29,10 +29,12 @@ epsilon, a vector of k numbers k of them. Parts are rounded down, so that their 
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from symdebias import _losses
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import (
+    ChannelMechanism,
     GaussianMechanism,
     LaplaceMechanism,
     Mechanism,
@@ -43,6 +45,9 @@ from symdebias.mechanisms import (
 from symdebias.privacy import Guarantee
 from symdebias.privacy.composition import split_budget
 from symdebias.release.schema import Column, Schema
+
+if TYPE_CHECKING:
+    from symdebias.release.release import Release
 
 
 def arguments_of(schema: Schema) -> dict[str, Any]:
@@ -189,3 +194,23 @@ def _root_rounded_up(square: Fraction) -> float:
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
+
+
+def has_better_design(release: "Release", loss: str | None) -> bool:
+    """Whether a schema that names a loss would release the target in one vector with the columns, and this one did not.
+
+    It does so for two labels under a loss of the margin, and for a number under one of the residual, where all is
+    noised.
+
+    Parameters
+    ----------
+    release : Release
+        How records were noised.
+    loss : str or None
+        The name of the loss.
+    """
+    if release.coupling is not None or release.noiseless or release.target is None:
+        return False
+    if isinstance(release.target, ChannelMechanism):
+        return loss in _losses.MARGIN and len(release.target.range.numbers) == 2
+    return loss in _losses.RESIDUAL

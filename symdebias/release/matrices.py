@@ -27,9 +27,8 @@ def bound_to(release: "Release", X: Any) -> "Release":
     if release.columns is not None:
         return release
     if _arrays.is_table(X):
-        own = _arrays.column_names(X)
-        _refuse_numbers(release, own)
-        return release.bind(own)
+        _refuse_numbers(release, _arrays.column_names(X))
+        return named_by(release, X)
     _refuse_nameless_categories(release)
     if release.groups and release.noiseless:
         raise ValueError(
@@ -39,6 +38,19 @@ def bound_to(release: "Release", X: Any) -> "Release":
         )
     # Its entries are looked at where it is taken.
     return _numbered(_Itself(release), _arrays.features_array(X, check_finite=False).shape[1])
+
+
+def named_by(release: "Release", X: Any) -> "Release":
+    """Return a release with the names of the columns of a table, where it has none; for an array as it is.
+
+    Noiseless columns go last, wherever they stand in the table.
+
+    Raises
+    ------
+    ValueError
+        The names do not fit.
+    """
+    return release.bind(_arrays.column_names(X)) if release.columns is None and _arrays.is_table(X) else release
 
 
 class _Itself:
@@ -102,9 +114,7 @@ def check_count(release: "Release", number_of_columns: int) -> None:
 
 def released_matrix(release: "Release", X: Any, *, check_finite: bool) -> FloatArray:
     """Return released X, checked, with codes of outputs in columns that a channel noises."""
-    columns = release.columns
-    if columns is None and _arrays.is_table(X):
-        columns = release.bind(_arrays.column_names(X)).columns
+    columns = named_by(release, X).columns
     matrix = _coded(X, columns, labels_of(release.groups, "sent"), check_finite=check_finite)
     check_count(release, matrix.shape[1])
     return matrix
@@ -116,9 +126,7 @@ def collected_matrix(release: "Release", X: Any, *, check_finite: bool = True) -
     Columns that a channel noises have codes of its inputs; declared categories are indicator columns of 0 and 1.
     ``check_finite=False`` leaves NaN and infinity in other columns to a caller that finds them in its own pass.
     """
-    columns = release.columns
-    if columns is None and _arrays.is_table(X):
-        columns = release.bind(_arrays.column_names(X)).columns
+    columns = named_by(release, X).columns
     categories, labels = release.categories, labels_of(release.groups, "range")
     if not categories:
         matrix = _coded(X, columns, labels, check_finite=check_finite)

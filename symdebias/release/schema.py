@@ -328,10 +328,12 @@ def _loss(loss: Any) -> str | None:
         return None
     known = _losses.BY_NAME_AND_LABELS
     if not isinstance(loss, str) or loss.replace("-", "_") not in known:
+        meant = _losses.called_here(loss) if isinstance(loss, str) else None
         raise ValueError(
             (_losses.why_outside(loss) if isinstance(loss, str) else "")
-            or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your "
-            "own declare a Release by hand."
+            or f"loss={shown(loss, 60)} is not in the catalogue"
+            + (f", where it is called {meant}. " if meant in known else ". ")
+            + f"Choose one of {', '.join(known)}; for a loss of your own declare a Release by hand."
         )
     return loss.replace("-", "_")
 

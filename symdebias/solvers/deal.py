@@ -96,6 +96,7 @@ def checked_run(
     named = not (corrected.is_resolved and corrected.declared.scores)
     marked: dict[str, Any] = {} if offset is None else {"offset": True}
     factor, is_held = 1.0, False
+    corrected = corrected.named_by(X)
     if noise_scale is not None:
         marked |= {"noise_scale": True}
     if offset is not None:

@@ -28,6 +28,8 @@ _CALLED = {
     **dict.fromkeys(("bse", "std_err"), "standard_errors"),
     **dict.fromkeys(("pvalues", "tvalues"), "summary_frame()"),
     **dict.fromkeys(("conf_int", "interval"), "confidence_interval()"),
+    **dict.fromkeys(("rsquared", "r2"), 'symdebias.evaluation.evaluate(fit, X, y, metric="r2")'),
+    **dict.fromkeys(("nobs", "n_obs"), 'diagnostics["records"]'),
     "cov_params": "covariance",
 }
 

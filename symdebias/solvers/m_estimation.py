@@ -178,6 +178,7 @@ def m_estimate(
     """
     l2 = checked_options(corrected, l2=l2, radius=radius, bounds=bounds, surrogate_radius=surrogate_radius)
     began = time.perf_counter()
+    corrected = corrected.named_by(X)
     factor, is_held = 1.0, False
     if offset is not None:
         y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)

@@ -3,6 +3,7 @@ import gzip
 import io
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,9 @@ from symdebias.interfaces import cli, datasets, demo, plotting, spending
 @pytest.fixture
 def small(monkeypatch):
     """The demonstration on few records, with two draws of the noise."""
-    monkeypatch.setitem(demo.PROBLEMS, "synthetic", lambda: demo.synthetic_problem(2, 2.0, records=200_000))
+    # With steps by which a fifth of the records gets as far, and a budget that pays for them.
+    problem = replace(demo.synthetic_problem(2, 4.0, records=200_000), step_size=5e-4)
+    monkeypatch.setitem(demo.PROBLEMS, "synthetic", lambda: problem)
     twice = functools.partial(spending.compare, draws=2)
     monkeypatch.setattr(spending, "compare", twice)
 

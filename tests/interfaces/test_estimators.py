@@ -14,6 +14,7 @@ from instances import free_form_loss
 from scipy import special
 
 import symdebias as sd
+from symdebias._rows import Rows
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn import metrics  # noqa: E402
@@ -585,6 +586,20 @@ def test_probabilities_need_a_model_of_them():
 def test_a_scorer_scores_debiased_estimators():
     with pytest.raises(TypeError, match="got str"):
         sd.CorrectedScorer("accuracy")("model", X, SIGNS)
+
+
+def test_records_that_are_read_by_blocks_are_fitted_where_they_are():
+    release = sd.Release(NOISE, sd.RandomizedResponse(3.0, ("no", "yes")), fit_intercept=True)
+    noised = release.privatize(X, TEXT, random_state=0)
+    loss = sd.losses.logistic()
+    expected = sd.DebiasedClassifier(loss, release=noised.release).fit(noised.X, noised.y)
+
+    def read(rows):
+        return np.array(noised.X[rows])
+
+    found = sd.DebiasedClassifier(loss, release=noised.release).fit(Rows(noised.X.shape, read), noised.y)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
+    assert found.n_features_in_ == 2
 
 
 # ---- the package is optional -----------------------------------------------------------------------------

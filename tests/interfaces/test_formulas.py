@@ -168,18 +168,41 @@ def test_a_table_in_the_place_of_the_formula_is_not_shown():
     assert "plague" not in str(raised.value)
 
 
-def test_noised_records_in_the_place_of_a_table_are_told_how_to_be_one(tmp_path):
+def test_noised_records_stand_for_their_table_and_its_release(tmp_path):
     release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.1)}, fit_intercept=True)
     noised = release.privatize(table()[["age"]], table()["pay"], random_state=0)
-    with pytest.raises(TypeError, match=r"got Noised. Pass noised.X.assign\(target=noised.y\)\."):
-        sd.fit("target ~ age", noised, noised.release)
-    assert sd.fit("target ~ age", noised.X.assign(target=noised.y), noised.release).names == ("age", "intercept")
-    noised.save(tmp_path / "folder", target_name="pay")
-    loaded = sd.load(tmp_path / "folder")
-    with pytest.raises(TypeError, match=r"Pass pandas.DataFrame\(noised.X.to_dict\(\)\).assign\(pay=noised.y\)\."):
-        sd.fit("pay ~ age", loaded, loaded.release)
-    found = sd.fit("pay ~ age", pd.DataFrame(loaded.X.to_dict()).assign(pay=loaded.y), loaded.release)
-    assert found.names == ("age", "intercept")
+    expected = sd.fit("pay ~ age", noised.X.assign(pay=noised.y), noised.release)
+    noised.save(tmp_path / "folder", target_name="wage")
+    for one, target in ((noised, "pay"), (noised, "target"), (sd.load(tmp_path / "folder"), "wage")):
+        for given in ((), (one.release,)):
+            found = sd.fit(f"{target} ~ age", one, *given)
+            assert found.names == ("age", "intercept")
+            np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    with pytest.raises(ValueError, match="do not have the target tenure"):
+        sd.fit("tenure ~ age", noised)
+    with pytest.raises(TypeError, match=r"release was not given.*Pass release=noised\.release, or the Noised itself"):
+        sd.fit("pay ~ age", table())
+
+
+def test_noised_arrays_stand_for_a_table():
+    release = sd.Release({("age", "hours"): sd.GaussianMechanism.from_scale(0.1)}, fit_intercept=True)
+    values = np.random.default_rng(0).normal(size=(1_000, 2))
+    noised = release.privatize(values, values @ [1.0, -1.0], random_state=0)
+    assert sd.fit("target ~ age + hours", noised).names == ("age", "hours", "intercept")
+    coded = sd.Release({"place": sd.RandomizedResponse(1.0, ("n", "s"))}, fit_intercept=True)
+    noised = coded.privatize(np.zeros((10, 1)), np.zeros(10), random_state=0)
+    with pytest.raises(TypeError, match=r"hold codes, and a formula takes tables\. Release a table"):
+        sd.fit("target ~ place", noised)
+
+
+def test_labels_of_text_ask_for_a_loss_of_labels():
+    data = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "pay": ["low", "high", "low", "high"]})
+    for categories, loss in ((("low", "high"), "logistic"), (("low", "high", "top"), "softmax")):
+        release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.1)}, sd.RandomizedResponse(2.0, categories))
+        with pytest.raises(
+            ValueError, match=f'labels low, high.*least_squares is a loss of a number. Pass loss="{loss}"'
+        ):
+            sd.fit("pay ~ age", data, release)
 
 
 def test_names_with_signs_are_said_to_need_backquotes():
@@ -369,5 +392,5 @@ def test_cox_is_answered_with_what_to_do():
     ):
         with pytest.raises((ValueError, AttributeError), match=r"partial likelihood is no sum .* exposure="):
             ask()
-    with pytest.raises(AttributeError, match=r"has no attribute 'logit'. Take one of cauchy, "):
-        _ = sd.losses.logit
+    with pytest.raises(AttributeError, match=r"has no attribute 'cubic'. Take one of cauchy, "):
+        _ = sd.losses.cubic

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from instances import CROSSED_LOSSES, EXACT_MARGIN, NO_CLOSED_FORM, free_form_in_three
 
 import symdebias as sd
+from symdebias import _losses
 from symdebias.losses import parsing, words, writing
 
 U, Y = sp.symbols("u y", real=True)
@@ -149,3 +150,52 @@ def test_symbols_with_odd_names_get_others():
 def test_only_text_is_read():
     with pytest.raises(TypeError, match="from text"):
         parsing.read(U, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("ln(1+exp(-y*u))", "log(1+exp(-y*u))"),
+        ("log1p(exp(-y*u))", "log(1+exp(-y*u))"),
+        ("softplus(-y*u)", "log(1+exp(-y*u))"),
+        ("logaddexp(0, -y*u)", "log(1+exp(-y*u))"),
+        ("sigmoid(-y*u)", "1/(1+exp(y*u))"),
+        ("expit(u)*y", "y/(1+exp(-u))"),
+        ("expm1(u)", "exp(u)-1"),
+        ("relu(1-y*u)", "Max(0, 1-y*u)"),
+        ("max(0, 1-y*u)", "Max(0, 1-y*u)"),
+        ("minimum(u, y)", "Min(u, y)"),
+        ("abs(u-y)", "Abs(u-y)"),
+        ("square(u-y)/2", "(u-y)**2/2"),
+        ("pow(u-y, 2)", "(u-y)**2"),
+        ("logcosh(u-y)", "log(cosh(u-y))"),
+        ("arctan(u)", "atan(u)"),
+        ("(u-y)^2", "(u-y)**2"),
+        ("(u \N{MINUS SIGN} y)\N{SUPERSCRIPT TWO}", "(u-y)**2"),
+        ("-u^2 + y^-2", "-(u**2) + 1/y**2"),
+    ],
+)
+def test_what_is_typed_as_elsewhere_is_read(text, same):
+    assert parsing.read(parsing.as_typed(text), NAMES) == parsing.read(same, NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["softplus(" * 30 + "u" + ")" * 30, "sigmoid(" * 12 + "u" + ")" * 12, "pow(2, 1000000)", "pow(u)", "square(u, y)",
+     "relu(u, u)", "square(" * 12 + "9" + ")" * 12, "relu(Piecewise((u, u < y), (y, True)))", "sigmoid(1000000)"],
+)  # fmt: skip
+def test_other_spellings_have_the_same_bounds(text):
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"expression|calls|takes"):
+        parsing.read(text, NAMES)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("MSE", "least_squares"), ("log-loss", "logistic"), ("Squared Hinge", "squared_hinge"), ("possion", "poisson"),
+     ("pinball", "quantile"), ("multinomial", "softmax"), ("svm", "hinge"), ("cubic", None), ("u", None)],
+)  # fmt: skip
+def test_losses_are_known_by_what_others_call_them(name, meant):
+    assert _losses.called_here(name) == meant
+    assert meant is None or meant in _losses.CATALOGUE

@@ -32,8 +32,11 @@ def test_operators_and_plain_numbers():
 @pytest.mark.parametrize(
     ("function", "error", "message"),
     [
-        (lambda u, y: u if u > 0 else -u, TypeError, "no symbolic counterpart"),
-        (lambda u, y: u if u else y, TypeError, "branches on the values"),
+        (lambda u, y: u if u > 0 else -u, TypeError, "compares, or branches on.*numpy.maximum"),
+        (lambda u, y: max(0, 1 - y * u), TypeError, "compares, or branches on.*numpy.maximum"),
+        (lambda u, y: (u - y) ^ 2, TypeError, r"Write \*\* for a power"),
+        (lambda u, y: np.where(u > 0, u, 0), TypeError, "compares, or branches on"),
+        (lambda u, y: u if u else y, TypeError, "branches on, the values"),
         (lambda u, y: math.exp(u), TypeError, "needs plain numbers"),
         (lambda u, y: np.cbrt(u), TypeError, "numpy.cbrt has no symbolic counterpart"),
         (lambda u, y: np.add.reduce(u), TypeError, "no symbolic counterpart|needs"),

@@ -43,6 +43,14 @@ def taken(call, values):
     return accepted
 
 
+@where(lambda mechanism: isinstance(mechanism.noise, AdditiveNoise))
+def test_additive_noise_is_derived_once(name):
+    """Its moments are proved on SymPy expressions, and metrics under estimated noise ask for it thousands of times."""
+    mechanism = MECHANISMS[name]
+    assert mechanism.noise is mechanism.noise
+    assert pickle.loads(pickle.dumps(mechanism)).noise is mechanism.noise
+
+
 def test_the_table_has_every_mechanism():
     classes = [value for value in vars(symdebias.mechanisms).values() if inspect.isclass(value)]
     public = {kind for kind in classes if issubclass(kind, Mechanism) and not inspect.isabstract(kind)}

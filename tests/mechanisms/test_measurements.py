@@ -157,3 +157,35 @@ def test_a_reliability_ratio():
     assert 2 / told.degrees_of_freedom == pytest.approx(0.01)
     with pytest.raises(ValueError, match=r"standard_error=0.3 is much .*below 0.283"):
         GaussianMechanism.from_reliability(0.8, variance=5.0, standard_error=0.3)
+
+
+def test_measurements_that_are_turned_over_are_refused():
+    """A list of two columns read as two records, whose error was all that records differ by: 1.25 for 0.25 here.
+
+    The test sees a correlation of .15 over 1,000 records; independent errors of one sample in a thousand are refused.
+    """
+    first, second = measured_twice(n=1_000).T
+    for replicates in ([first, second], np.array([first, second]), [pd.Series(first), pd.Series(second)]):
+        with pytest.raises(
+            ValueError, match=r"look like 2 measurements of 1,000 records.*numpy\.stack\(replicates, axis=1\)"
+        ):
+            within_records(replicates)
+    tables = [pd.DataFrame({"a": one, "b": one[::-1]}) for one in (first, second)]
+    with pytest.raises(ValueError, match="2 measurements of 1,000 records"):
+        within_records(tables)
+    stacked, _ = within_records(np.stack(tables, axis=1))
+    assert stacked[0, 0] == pytest.approx(0.25, rel=0.2)
+    specimens = np.random.default_rng(0).normal(size=(3, 40)) + np.array([[0.0], [5.0], [9.0]])
+    assert within_records(specimens)[1] == 3 * 39
+
+
+def test_validation_tables_are_matched_by_name():
+    """By place, the true values of one column stood beside the measurements of another."""
+    rng = np.random.default_rng(0)
+    true = pd.DataFrame(rng.normal(size=(500, 2)), columns=["a", "b"])
+    noised = true + rng.normal(size=(500, 2)) * [0.2, 0.8]
+    expected, _ = beside_true(noised, true)
+    np.testing.assert_array_equal(beside_true(noised, true[["b", "a"]])[0], expected)
+    np.testing.assert_allclose(beside_true(noised[["b", "a"]], true)[0], expected[::-1, ::-1], rtol=1e-12)
+    with pytest.raises(ValueError, match="where the two were exchanged, the measurements come first"):
+        beside_true(true, noised)

@@ -22,7 +22,7 @@ from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import PrivacyError
 from symdebias.losses.meaning import meaning_of
 from symdebias.release import Schema
-from symdebias.release.allocation import arguments_of, centre_and_scale, require_within
+from symdebias.release.allocation import arguments_of, centre_and_scale, has_better_design, require_within
 
 AGE, HOURS = {"bounds": [17, 90]}, {"bounds": [1, 99], "fill": 40}
 PLACE, SEX = {"categories": ["n", "e", "s"], "fill": "n"}, {"categories": ["f", "m"], "other": "f"}
@@ -249,7 +249,8 @@ def column(**entries):
     ({"target": INCOME | {"name": "age"}}, "target.name='age' is also one of the columns"),
     ({"columns": {"age": {"public": True}}, "target": INCOME | {"public": True}}, "every column is public"),
     ({"intercept": 1}, "intercept=1 must be true or false"),
-    ({"loss": "logit"}, "loss='logit' is not in the catalogue. Choose one of cauchy"),
+    ({"loss": "cubic"}, "loss='cubic' is not in the catalogue. Choose one of cauchy"),
+    ({"loss": "logit"}, "loss='logit' is not in the catalogue, where it is called logistic. Choose one of cauchy"),
     ({"design": "marginal"}, "design='marginal' is not known. Choose one of apart"),
     ({"design": "margin", "target": WEEKS}, 'design="margin" needs a target of two categories'),
     ({"design": "joint"}, 'design="joint" needs a target with bounds'),
@@ -523,3 +524,19 @@ def test_a_loss_that_is_named_can_be_fitted_to_the_release(columns, target):
         "three": {"softmax"},
     }
     assert wanted[target] <= accepted
+
+
+def test_a_better_design_is_named_where_there_is_one():
+    """What a schema makes of the same columns says whether naming a loss would change the release."""
+    number, labels = {"name": "weeks", "bounds": [0, 52]}, {"name": "income", "categories": ["low", "high"]}
+    for target in (number, labels, labels | {"categories": ["low", "middle", "high"]}, number | {"public": True}):
+        for columns in ({"age": AGE}, {"age": AGE, "sex": SEX}, {"age": AGE, "year": AGE | {"public": True}}):
+            entries = {"epsilon": 4.0, "columns": columns, "target": target}
+            apart = sd.Release.from_schema(entries)
+            for loss in _losses.BY_NAME:
+                try:
+                    designed = sd.Release.from_schema(entries | {"loss": loss}).coupling is not None
+                except ValueError:
+                    continue
+                assert has_better_design(apart, loss) == designed
+                assert not has_better_design(sd.Release.from_schema(entries | {"loss": loss}), loss)

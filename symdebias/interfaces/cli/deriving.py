@@ -1,6 +1,7 @@
 """The command that derives a corrected loss from a text."""
 
 import argparse
+import re
 from collections.abc import Callable
 
 import sympy as sp
@@ -19,6 +20,8 @@ _NOISES: dict[str, Callable[[float], Mechanism]] = {
     "laplace": LaplaceMechanism.from_scale,
     "uniform": UniformMechanism,
 }
+# A name, and no expression.
+_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
 
 
 def derive(options: argparse.Namespace) -> None:
@@ -83,8 +86,14 @@ def _loss(options: argparse.Namespace) -> Loss:
             raise ValueError("--continuous is for an expression; a loss by name knows its target. Leave it out.")
         made: Loss = getattr(losses, name)()
         return in_labels(made, values)
+    meant = _losses.called_here(name) if _WORDS.fullmatch(name) and name not in ("u", "y") else None
+    if meant is not None:
+        raise ValueError(
+            f"the loss {options.loss.strip()!r:.60} is called {meant.replace('_', '-')} here. Write that, or an "
+            "expression of the score u and the target y, such as log(1 + exp(-y*u))."
+        )
     u, y = sp.symbols("u y", real=True)
-    expression = parsing.read(options.loss.strip(), {"u": u, "y": y})
+    expression = parsing.read(parsing.as_typed(options.loss), {"u": u, "score": u, "y": y, "target": y})
     return Loss(expression, score=u, target=y, target_values=None if options.continuous else values or (-1, 1))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symdebias import _files, _losses
+from symdebias import _files
 from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
 from symdebias.checks import check_records
@@ -23,6 +23,7 @@ from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
 from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import Noised, Release, load
+from symdebias.release.allocation import has_better_design
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
@@ -200,7 +201,7 @@ def _as_drawn(found: Fit, noised: Noised) -> Fit:
 
 def _designed(release: Release, loss: str) -> str:
     """Return what a schema could do for this loss that the solver, which knows no schema, cannot say."""
-    if release.coupling is not None or loss not in _losses.MARGIN:
+    if not has_better_design(release, loss):
         return ""
     return f' A schema with loss = "{loss}" makes a release that is designed for it.'
 

@@ -87,7 +87,16 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def with_hyphens(text: str) -> str:
-    """Return the name of a loss as the command line has it, of one that is written as in Python."""
+    """Return the name of a loss as the command line has it, of one that is written as in Python.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is what others call a loss of the catalogue, or a mistyped name.
+    """
+    meant = _losses.called_here(text)
+    if meant is not None and text.replace("-", "_") not in _losses.CATALOGUE:
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60} is called {meant.replace('_', '-')!r} here")
     return text.replace("_", "-")
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray, cluster_labels, require_clusters, take_rows
 from symdebias._domains import Integer
@@ -25,6 +24,7 @@ from symdebias.evaluation.cross_validation import (
 )
 from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimated_on, with_noise_estimated
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
 from symdebias.evaluation.records import SAMPLED, Records, release_of
@@ -42,7 +42,7 @@ _MEANS = ("log_loss", "brier", "accuracy", "squared_error", "poisson")
 
 
 def evaluate(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -105,12 +105,13 @@ def evaluate(
     (True, 'exact')
     """
     check_options(metric, radius, label_model, threshold)
+    theta_or_fit = as_fit(theta_or_fit)
     records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def evaluate_all(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -159,12 +160,13 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
+    theta_or_fit = as_fit(theta_or_fit)
     records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return overview_of(records, theta_or_fit, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def roc_curve(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -213,12 +215,13 @@ def roc_curve(
     >>> bool(np.all(np.diff(curve.true_positive_rates) > 0))
     True
     """
+    theta_or_fit = as_fit(theta_or_fit)
     records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
 
 
 def calibration_curve(
-    theta_or_fit: Fit | ArrayLike,
+    theta_or_fit: Model,
     X: Any,
     y: Any,
     *,
@@ -267,6 +270,7 @@ def calibration_curve(
     >>> bool(np.all(np.diff(curve.predicted) > 0))
     True
     """
+    theta_or_fit = as_fit(theta_or_fit)
     records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
 
@@ -359,7 +363,7 @@ def cross_validate(
     for name, fit in candidates.items():
         try:
             models = [_fitted(fit, places.partitions, np.flatnonzero(fold_of != fold)) for fold in range(folds)]
-            thetas[name] = [records.parameters(model, metric) for model in models]
+            thetas[name] = [records.parameters(as_fit(model), metric) for model in models]
         except SymdebiasError as error:
             refused[name] = f"{error}"
     require_any(thetas, refused)
@@ -444,6 +448,10 @@ def _judged_by_part(
 def _fitted(fit: Candidate, partitions: Partitions, places: Any) -> Any:
     """Return what a candidate makes of some partitions."""
     own = {name: some(values, places.tolist()) for name, values in partitions.collections.items()}
+    if is_estimator(fit):
+        raise TypeError(
+            "estimators take records in memory. Pass functools.partial(sd.distributed.m_estimate, corrected)."
+        )
     return fit(own.pop("X"), own.pop("y", None), **own)
 
 

@@ -118,6 +118,7 @@ def m_estimate(
     """
     l2 = checked_options(corrected, l2=l2, radius=radius, bounds=bounds, surrogate_radius=surrogate_radius)
     began = time.perf_counter()
+    corrected = corrected.named_by(X)
     checked = PartedRecords.checked(
         corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
     )
@@ -221,6 +222,7 @@ def sgd(
     if radius is not None:
         radius = POSITIVE.check("radius", radius)
     began = time.perf_counter()
+    corrected = corrected.named_by(X)
     run: Any = PartedRecords.checked(corrected, X, y, sample_weight, offset=offset)
     refuse_mismatch(corrected, run)
     corrected, run = holding(corrected, run)

@@ -211,7 +211,8 @@ def compare_methods(
     """
     wanted = _checked_methods(methods)
     l2 = NON_NEGATIVE.check("l2", l2)
-    plain = debias(loss, release, method="none")
+    plain = debias(loss, release, method="none").named_by(X)
+    release = plain.release
     matrix = release.design_matrix(X)
     correction = plain.at(matrix.shape[1])
     truth = None

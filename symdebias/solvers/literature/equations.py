@@ -56,7 +56,8 @@ class Measured:
         NoExactCorrectionError
             A column of categories is noised, or the noise of the target has no exact inverse.
         """
-        plain = debias(loss, release, method="none")
+        plain = debias(loss, release, method="none").named_by(X)
+        release = plain.release
         matrix, target = release.design_matrix(X), y
         correction = plain.at(matrix.shape[1])
         if correction.design.categorical:

@@ -58,7 +58,7 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> F
     True
     """
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
-    plain = debias(loss, release, method="none")
+    plain = debias(loss, release, method="none").named_by(X)
     if plain.at(columns_to_show(loss, release)).uncorrected is None:
         raise NoExactCorrectionError(
             "the release sends other values than the true ones, so that its records have no uncorrected fit. Use a "

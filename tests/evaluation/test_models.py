@@ -1,0 +1,116 @@
+"""What metrics take for a model: an estimator of scikit-learn that holds a Fit is judged as that is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import symdebias as sd
+
+pytest.importorskip("sklearn")
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+evaluation = sd.evaluation
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(4_000, 2))
+SIGNS = np.where(X @ [2.0, -1.0] + RNG.logistic(size=len(X)) > 0, 1.0, -1.0)
+NOISE = sd.GaussianMechanism.from_scale(0.3)
+RELEASED = NOISE.privatize(X, random_state=1)
+OPEN = sd.Release(NOISE)
+# Text in another order than the sorted one, which estimators have.
+NOISED = sd.Release(NOISE, sd.RandomizedResponse(epsilon=2.0, categories=("yes", "no")))
+TEXT = np.where(SIGNS > 0, "yes", "no")
+
+
+def fitted(release, y):
+    return sd.DebiasedClassifier(release=release).fit(RELEASED, y)
+
+
+@pytest.mark.parametrize("coded", [TEXT, (SIGNS > 0).astype(int), SIGNS])
+def test_labels_that_were_coded_for_the_fit_are_coded_for_the_metric(coded):
+    model = fitted(OPEN, coded)
+    for metric in ("accuracy", sd.losses.logistic(), sd.losses.logistic().recoded((0, 1))):
+        own = metric if isinstance(metric, str) else sd.losses.logistic()
+        expected = evaluation.evaluate(model.fit_, RELEASED, SIGNS, metric=own)
+        assert evaluation.evaluate(model, RELEASED, coded, metric=metric) == expected
+
+
+def test_every_metric_takes_an_estimator():
+    noised = NOISED.privatize(X, TEXT, random_state=2)
+    model = sd.DebiasedClassifier(release=noised.release).fit(noised.X, noised.y)
+    for judge in (evaluation.evaluate_all, evaluation.roc_curve, evaluation.calibration_curve):
+        assert str(judge(model, noised.X, noised.y)) == str(judge(model.fit_, noised.X, noised.y))
+    numbers = sd.DebiasedRegressor(release=OPEN).fit(RELEASED, X[:, 0])
+    expected = evaluation.evaluate(numbers.fit_, RELEASED, X[:, 0], metric="r2")
+    assert evaluation.evaluate(numbers, RELEASED, X[:, 0], metric="r2") == expected
+
+
+def test_candidates_of_a_cross_validation_are_estimators():
+    candidates = {"fit": lambda X, y: fitted_to(X, y).fit_, "estimator": lambda X, y: fitted_to(X, y)}
+
+    def fitted_to(X, y):
+        return sd.DebiasedClassifier(release=OPEN).fit(X, y)
+
+    table = evaluation.cross_validate(
+        candidates, RELEASED, SIGNS, release=OPEN, metric="log_loss", folds=2, random_state=0
+    )
+    assert table.estimates["fit"] == table.estimates["estimator"]
+
+
+def test_of_estimators_as_candidates_copies_are_fitted():
+    noised = NOISED.privatize(X, TEXT, random_state=2)
+    model = sd.DebiasedClassifier(release=noised.release, l2=0.01)
+    table = evaluation.cross_validate(
+        {"copy": model, "call": lambda X, y: sd.DebiasedClassifier(release=noised.release, l2=0.01).fit(X, y)},
+        noised.X, noised.y, release=noised.release, metric="accuracy", folds=2, random_state=0,
+    )  # fmt: skip
+    assert table.estimates["copy"] == table.estimates["call"]
+    assert not hasattr(model, "fit_")
+
+
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("auc", "Here it is called roc_auc. Choose one of log_loss"),
+        ("RMSE", "Here it is called squared_error"),
+        ("Log-Loss", "Here it is called log_loss"),
+        ("acuracy", "Here it is called accuracy"),
+        ("kappa", "is not known. Choose one of"),
+        (sd.losses.logistic, r"A loss is called first: logistic\(\)"),
+        (None, "metric=None is not known. Choose"),
+    ],
+)
+def test_metrics_by_other_names_are_told_what_they_are_called(metric, message):
+    with pytest.raises(ValueError, match=message):
+        evaluation.evaluate([1.0, 1.0], RELEASED, SIGNS, metric=metric, release=OPEN)
+
+
+def test_partitions_take_an_estimator():
+    da = pytest.importorskip("dask.array")
+    model = fitted(OPEN, SIGNS)
+    parts = [da.from_array(one, chunks=1_000) for one in (RELEASED, SIGNS)]
+    found, expected = (sd.distributed.evaluate(one, *parts, metric="accuracy") for one in (model, model.fit_))
+    assert found == expected
+    with pytest.raises(TypeError, match=r"estimators take records in memory. Pass functools.partial\(sd.distributed"):
+        sd.distributed.cross_validate({"one": model}, *parts, release=OPEN, metric="accuracy", folds=2)
+
+
+def test_rows_of_another_table_are_refused_before_labels_are_coded():
+    table, labels = pd.DataFrame(RELEASED, columns=["a", "b"]), pd.Series(TEXT)
+    model = fitted(OPEN, TEXT)
+    with pytest.raises(ValueError, match="row labels"):
+        evaluation.evaluate(model, table, labels[::-1], metric="accuracy")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (sd.DebiasedClassifier(release=OPEN), "this DebiasedClassifier is not fitted yet"),
+        (make_pipeline(sd.DebiasedClassifier(release=OPEN)), "a Pipeline holds no Fit.*the last step of a pipeline"),
+        (LogisticRegression(), "a LogisticRegression holds no Fit.*pass its coefficients"),
+    ],
+)
+def test_other_estimators_are_refused_with_what_to_pass(model, message):
+    for judge in (evaluation.roc_curve, evaluation.calibration_curve, evaluation.evaluate_all):
+        with pytest.raises(TypeError, match=message):
+            judge(model, RELEASED, SIGNS)
