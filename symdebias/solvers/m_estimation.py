@@ -46,6 +46,9 @@ from symdebias.solvers.scores import MOVED, ReleasedRecords, known_scores
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
 # search may go on from where it ended.
 _REACH, _UNCERTAIN, _MOST_STAGES = 0.3, 5.0, 4
+# The noise of a surrogate grows fast with the parameters. Where it leaves no minimum near the pilot, surrogates are
+# designed for so many times as much noise of the score: less steep ones, of somewhat more bias.
+_GROWTHS = (1.5, 2.0)
 # Penalties that are tried where a fit was refused: from this share of the largest second moment on, each larger by so
 # much.
 _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
@@ -446,6 +449,7 @@ class _Search:
     region: Region
     start: FloatArray | None
     surrogate_radius: float | None
+    growth: float = 1.0  # How many times as much noise of the score surrogates are designed for.
 
     @property
     def units(self) -> FloatArray:
@@ -485,6 +489,22 @@ class _Search:
         return _Estimate(resolved, records, root, hessian, pilot, stages, health)
 
     def _near(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
+        """Return the minimum next to the pilot, of a surrogate for more noise where its own has none.
+
+        Raises
+        ------
+        DivergenceError
+            There is none; the message is that of the first.
+        """
+        try:
+            return self._near_by(pilot)
+        except DivergenceError:
+            for growth in _GROWTHS if self._is_designed_here else ():
+                with contextlib.suppress(SymdebiasError):
+                    return replace(self, growth=growth)._near_by(pilot)
+            raise
+
+    def _near_by(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
         """Return the minimum next to the pilot; where it is as far away as it may be, the search goes on from there."""
         known, centre, by_a_part = pilot.known, pilot.theta, True
         # A part tells where a surrogate belongs where it knows more than the pilot does.
@@ -517,7 +537,7 @@ class _Search:
         resolved = self.corrected
         if self._is_designed_here:
             assert self.known is not None
-            resolved = self.known.resolved(theta, radius=self.surrogate_radius, quick=quick)
+            resolved = self.known.resolved(theta, growth=self.growth, radius=self.surrogate_radius, quick=quick)
         return resolved, resolved.of(self.checked)
 
     def _minimum(
