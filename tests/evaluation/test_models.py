@@ -72,7 +72,8 @@ def test_of_estimators_as_candidates_copies_are_fitted():
     ("metric", "message"),
     [
         ("auc", "Here it is called roc_auc. Choose one of log_loss"),
-        ("RMSE", "Here it is called squared_error"),
+        ("RMSE", "It is the root of squared_error. Choose"),
+        ("MSE", "Here it is called squared_error"),
         ("Log-Loss", "Here it is called log_loss"),
         ("acuracy", "Here it is called accuracy"),
         ("kappa", "is not known. Choose one of"),
