@@ -24,6 +24,7 @@ LAYERS = [
         "_columns",
         "_markup",
         "_losses",
+        "_metrics",
         "_rows",
         "_table_rows",
         "_parquet",

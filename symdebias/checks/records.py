@@ -32,6 +32,7 @@ from symdebias.noise import (
 )
 from symdebias.release import Release
 from symdebias.release.groups import labels_of_target
+from symdebias.release.matrices import named_by
 from symdebias.release.required import require_release
 from symdebias.zonal import ZonalNoise
 
@@ -267,6 +268,7 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
 
 def _columns_of(release: Release, X: Any, y: Any) -> tuple[Release, FloatArray, FloatArray | None]:
     """Return the release of single columns that a release comes to, with its records, checked in their form."""
+    release = named_by(release, X)
     if release.coupling is not None:
         matrix, target = release.columns_of(X, y)
         return release.in_columns(np.shape(X)[1]), matrix, None if release.coupling.kind == "margin" else target

@@ -1,6 +1,5 @@
 """The estimate of a metric of one model: its value, its standard error and a bound on its bias."""
 
-import difflib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE, Interval
+from symdebias._metrics import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
 from symdebias.evaluation.metric import Metric
@@ -26,23 +26,7 @@ from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.noise_estimates import moved_releases
 
-METRICS = (
-    "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
-)  # fmt: skip
 HIGHER_IS_BETTER = ("accuracy", *RATES, "roc_auc", "r2")
-# What others call a metric, where it is the same number or, for the root of a mean square, its square.
-_ELSEWHERE = {
-    "accuracy": "acc accuracy_score",
-    "brier": "brier_score brier_score_loss neg_brier_score",
-    "f1": "f1_score f_score fscore",
-    "log_loss": "bce cross_entropy deviance logistic logloss neg_log_loss",
-    "precision": "ppv precision_score",
-    "r2": "r2_score r_squared rsquared",
-    "recall": "recall_score sensitivity tpr",
-    "roc_auc": "auc auc_score auroc c_statistic roc_auc_score",
-    "squared_error": "l2 least_squares mean_squared_error mse neg_mean_squared_error rmse squared_loss",
-}
-_OWN = {other: name for name, others in _ELSEWHERE.items() for other in others.split()}
 # Those that compare a score with a threshold.
 WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
@@ -316,18 +300,10 @@ def estimated_on(
     return with_noise_estimated(estimate_at(judge_of(records), theta), records.collected, value)
 
 
-def metric_called(name: str) -> str | None:
-    """Return the metric that is meant by what others call it, or by a mistyped name; or None."""
-    asked = name.strip().lower().replace("-", "_").replace(" ", "_")
-    alike = [asked] if asked in METRICS else difflib.get_close_matches(asked, (*METRICS, *_OWN), 1, cutoff=0.75)
-    return _OWN.get(asked) or (_OWN.get(alike[0], alike[0]) if alike else None)
-
-
 def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
     """Raise ValueError where a metric or an option of it is not known."""
     if not isinstance(metric, Loss) and metric not in METRICS:
-        own = metric_called(metric) if isinstance(metric, str) else None
-        called = f" Here it is called {own}." if own else ""
+        called = f" {called_here(metric)}".rstrip() if isinstance(metric, str) else ""
         if callable(metric) and hasattr(metric, "__name__"):
             called = f" A loss is called first: {metric.__name__}()."
         raise ValueError(

@@ -5,7 +5,7 @@ What is asked of all records is asked part by part, so that they need not be in 
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.known_term import with_known_term
-from symdebias.release.matrices import released_matrix
+from symdebias.release.matrices import named_by, released_matrix
 from symdebias.release.required import require_release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.offsets import as_offset
@@ -119,7 +119,7 @@ class Records:
         offset: Any = None,
     ) -> "Records":
         """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
-        release = release_of(model, release)
+        release = named_by(release_of(model, release), X)
         check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
         known_term = None
         if offset is not None:
@@ -277,6 +277,8 @@ class Records:
                 )
             return np.array(parameter_array(theta, len(loss.parameters)))
         count = len(self.release.design(self.matrix.shape[1]).parameters)
+        if isinstance(model, Fit):
+            theta = self._in_own_order(theta, model.names)
         if self.known_term is None:
             return np.array(parameter_array(theta, count, scores))
         if scores > 1:
@@ -284,6 +286,28 @@ class Records:
                 f"offset= is a known term of one score, and there are {scores}. Evaluate one class against another."
             )
         return np.insert(parameter_array(theta, count - 1), self.known_term, 1.0)
+
+    def _in_own_order(self, theta: FloatArray, names: Sequence[str]) -> FloatArray:
+        """Return the parameters of a fit in the order of the columns here, which may be of another release.
+
+        Raises
+        ------
+        ValueError
+            Other columns stand among them, so that which parameter is whose would be a guess.
+        """
+        own = list(self.collected.design(self.matrix.shape[1]).parameters)
+        if self.known_term is not None:
+            del own[self.known_term]
+        if tuple(names) == tuple(own):
+            return theta
+        if set(names) == set(own) and len(own) == len(names):
+            return theta[..., [names.index(name) for name in own]]
+        if len(own) == len(names) and any(name in names and names.index(name) != at for at, name in enumerate(own)):
+            raise ValueError(
+                f"the fit has the parameters {', '.join(names)}, and by release= these records have "
+                f"{', '.join(own)}: which is whose would be a guess. Name the columns alike."
+            )
+        return theta
 
     def mean_and_error(self, values: FloatArray) -> tuple[float, float]:
         """Return the weighted mean of a number per record, and its standard error over records or clusters.

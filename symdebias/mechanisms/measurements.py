@@ -66,7 +66,7 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
             f"replicates leave {freedom} degrees of freedom for the error of {width} column{'s' * (width != 1)}; there "
             f"must be {width} or more. Measure more records twice."
         )
-    _refuse_turned_over(values, measured)
+    _refuse_turned_over(values, np.asarray(measured))
     filled = np.where(missing, 0.0, values)
     means = filled.sum(axis=1) / np.maximum(counts, 1)[:, None]
     away = np.where(missing, 0.0, values - means[:, None, :]).reshape(-1, width)

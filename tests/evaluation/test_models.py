@@ -72,7 +72,8 @@ def test_of_estimators_as_candidates_copies_are_fitted():
     ("metric", "message"),
     [
         ("auc", "Here it is called roc_auc. Choose one of log_loss"),
-        ("RMSE", "Here it is called squared_error"),
+        ("RMSE", "It is the root of squared_error. Choose"),
+        ("MSE", "Here it is called squared_error"),
         ("Log-Loss", "Here it is called log_loss"),
         ("acuracy", "Here it is called accuracy"),
         ("kappa", "is not known. Choose one of"),
@@ -114,3 +115,72 @@ def test_other_estimators_are_refused_with_what_to_pass(model, message):
     for judge in (evaluation.roc_curve, evaluation.calibration_curve, evaluation.evaluate_all):
         with pytest.raises(TypeError, match=message):
             judge(model, RELEASED, SIGNS)
+
+
+# ---- columns in another order than those of the fit ------------------------------------------------------
+
+TABLE = pd.DataFrame(RELEASED, columns=["a", "b"])
+MEASURED = sd.Release({"a": NOISE, "b": NOISE}, fit_intercept=True)
+TURNED = sd.Release({"b": NOISE, "a": NOISE}, fit_intercept=True)
+PLAIN = sd.Release(fit_intercept=True)
+
+
+def regression(release=MEASURED, table=TABLE):
+    return sd.m_estimate(sd.debias(sd.losses.least_squares(), release), table, X @ [2.0, -1.0])
+
+
+@pytest.mark.parametrize("metric", ["squared_error", "r2", sd.losses.least_squares()])
+@pytest.mark.parametrize(
+    ("release", "table"),
+    [
+        (TURNED, TABLE),
+        (TURNED, TABLE[["b", "a"]]),
+        (PLAIN, pd.DataFrame(X, columns=["a", "b"])[["b", "a"]]),
+        (sd.Release(noiseless=("b", "a"), fit_intercept=True), pd.DataFrame(X, columns=["a", "b"])),
+    ],
+)
+def test_parameters_of_a_fit_follow_the_columns_of_another_release(metric, release, table):
+    """By place, the parameter of one column was that of another: an R2 of -2 for 0.99."""
+    expected_of = {id(TURNED): (MEASURED, TABLE)}.get(id(release), (PLAIN, pd.DataFrame(X, columns=["a", "b"])))
+    model, y = regression(), X @ [2.0, -1.0]
+    expected = evaluation.evaluate(model, expected_of[1], y, metric=metric, release=expected_of[0])
+    found = evaluation.evaluate(model, table, y, metric=metric, release=release)
+    assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
+
+
+def test_candidates_of_another_order_are_judged_by_name():
+    y = X @ [2.0, -1.0]
+    fits = {"same": lambda X, y: regression(), "turned": lambda X, y: regression(TURNED, TABLE[["b", "a"]])}
+    table = evaluation.cross_validate(fits, TABLE, y, release=MEASURED, metric="r2", folds=2, random_state=0)
+    assert table.estimates["turned"].value == pytest.approx(table.estimates["same"].value, rel=1e-9)
+    assert table.estimates["same"].value > 0.9
+
+
+def test_an_offset_keeps_its_place_beside_them():
+    y, offset = X @ [2.0, -1.0], np.linspace(0, 1, len(X))
+    model = sd.m_estimate(sd.debias(sd.losses.least_squares(), MEASURED), TABLE, y + offset, offset=offset)
+    found, expected = (
+        evaluation.evaluate(model, TABLE, y + offset, metric="squared_error", release=release, offset=offset)
+        for release in (TURNED, MEASURED)
+    )
+    assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
+
+
+def test_other_columns_at_the_places_of_those_of_a_fit_are_refused():
+    table = TABLE.set_axis(["b", "c"], axis=1)
+    with pytest.raises(
+        ValueError, match=r"the parameters a, b, intercept, and by release= these records have b, c, inter"
+    ):
+        evaluation.evaluate(regression(), table, X @ [2.0, -1.0], metric="r2", release=sd.Release(fit_intercept=True))
+    # Names that are not known say nothing: columns are at their places.
+    found = evaluation.evaluate(regression(), X, X @ [2.0, -1.0], metric="r2", release=PLAIN)
+    assert found.value > 0.9
+
+
+def test_partitions_follow_the_columns_too():
+    dd = pytest.importorskip("dask.dataframe")
+    y = pd.Series(X @ [2.0, -1.0])
+    parts = dd.from_pandas(TABLE[["b", "a"]], npartitions=2), dd.from_pandas(y, npartitions=2)
+    found = sd.distributed.evaluate(regression(), *parts, metric="r2", release=TURNED)
+    assert found.value == pytest.approx(evaluation.evaluate(regression(), TABLE, y, metric="r2").value, rel=1e-9)

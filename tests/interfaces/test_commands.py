@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias.evaluation.estimate import METRICS
+from symdebias._metrics import METRICS
 from symdebias.interfaces import cli, demo
 from symdebias.interfaces.cli import fitting, parser
 from symdebias.release.folder import CARD
@@ -125,7 +125,8 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
 
 
 def test_the_words_of_metrics_are_those_of_the_library():
-    assert parser.METRICS == METRICS
+    for name in (*METRICS, "all"):
+        assert parser.parsed(["evaluate", "fit", "folder", "--metric", name]).metric == name
 
 
 def test_a_ledger_that_begins_says_so_once(folder, tmp_path, capsys):

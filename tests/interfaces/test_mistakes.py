@@ -185,7 +185,7 @@ COMMANDS = [
     ("a negative seed", PRIVATIZE + " --seed -1", 1, "--seed=-1 is negative. Use a seed of zero or more"),
     ("a fit as a folder", "fit {}/card.json --loss logistic", 1, "not a folder of the format.*Ask for the whole folder"),
     ("fit and folder exchanged", "evaluate {}/released-schema {}/none.npz --metric accuracy", 1, "is no file. Ask for the file that fit"),
-    ("a metric that is none", "evaluate {}/none.npz {}/released-schema --metric acc", 2, "invalid choice: 'acc'.*'accuracy'"),
+    ("a metric that is none", "evaluate {}/none.npz {}/released-schema --metric acc", 2, "invalid choice: 'acc'. Here it is called accuracy"),
     ("a penalty below zero", "fit {}/released-schema --loss logistic --l2 -1", 1, r"--l2=-1.0 is too small. It must be a number in \[0"),
     ("a method that is none", "fit {}/released-schema --loss logistic --method magic", 1, "--method magic is not known. Choose one of auto"),
     ("records of an audit", "audit {}/people.csv", 1, "not a release card .* Ask for the output of to_json"),

@@ -185,3 +185,20 @@ def test_noise_scales_of_other_names_are_refused():
     one, scale = MEASURED[["age"]], SCALES[["age"]].add_suffix("_sd")
     found = sd.m_estimate(single, one, Y, noise_scale=scale).theta
     np.testing.assert_array_equal(found, sd.m_estimate(single, one, Y, noise_scale=scale.to_numpy()).theta)
+
+
+@pytest.mark.parametrize("loss", ["least_squares", "logistic"])
+def test_an_offset_leaves_the_names(loss):
+    """That of labels is a column more, which is held."""
+    target = Y if loss == "least_squares" else np.where(Y > 0, 1.0, -1.0)
+    corrected = sd.debias(getattr(sd.losses, loss)(), RELEASE)
+    fit = sd.m_estimate(corrected, TABLE, target, offset=np.full(len(Y), 0.1), l2=0.01)
+    assert fit.names == NAMES
+    expected = fit.predict(X[:, [0, 2, 1]], offset=np.zeros(len(Y)))
+    table = pd.DataFrame(X, columns=["age", "year", "hours"])
+    np.testing.assert_array_equal(fit.predict(table, offset=np.zeros(len(Y))), expected)
+
+
+def test_a_check_of_records_names_the_columns_of_a_table():
+    found = sd.checks.check_records(RELEASE, TABLE, Y)
+    assert {probe.column for probe in found.probes} >= {"age", "hours"}

@@ -7,13 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import symdebias
-from symdebias import _losses
+from symdebias import _losses, _metrics
 
 LOSSES = tuple(name.replace("_", "-") for name in _losses.BY_NAME_AND_LABELS)
 PLANNED = tuple(name.replace("_", "-") for name in _losses.BY_NAME)
-METRICS = (
-    "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
-)  # fmt: skip
 _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee"
 
 
@@ -84,6 +81,20 @@ def numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers; write them as 1,-0.5,0.25") from None
+
+
+def metric(text: str) -> str:
+    """Return the name of a metric.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        It is what others call a metric, or a mistyped name.
+    """
+    said = "" if text in (*_metrics.METRICS, "all") else _metrics.called_here(text)
+    if said:
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60}. {said}")
+    return text
 
 
 def with_hyphens(text: str) -> str:
@@ -253,7 +264,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--method": {"default": "auto"},
     "derive --method": {"choices": ("auto", "exact", "series", "surrogate", "none"), "help": "as for sd.debias"},
     "fit --method": {"help": "of the correction, as for sd.debias (default: auto)"},
-    "--metric": {"choices": (*METRICS, "all"), "required": True, "help": "what to estimate"},
+    "--metric": {"type": metric, "choices": (*_metrics.METRICS, "all"), "required": True, "help": "what to estimate"},
     "--noise": {
         "default": "none",
         "metavar": "KIND:SIZE",

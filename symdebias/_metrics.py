@@ -1,0 +1,36 @@
+"""The metrics by name, and what others call them: what reads the words of users looks here, before NumPy is there."""
+
+import difflib
+
+METRICS = (
+    "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
+)  # fmt: skip
+_ELSEWHERE = {
+    "accuracy": "acc accuracy_score",
+    "brier": "brier_score brier_score_loss neg_brier_score",
+    "f1": "f1_score f_score fscore",
+    "log_loss": "bce cross_entropy deviance logistic logloss neg_log_loss",
+    "precision": "ppv precision_score",
+    "r2": "r2_score r_squared rsquared",
+    "recall": "recall_score sensitivity tpr",
+    "roc_auc": "auc auc_score auroc c_statistic roc_auc_score",
+    "squared_error": "l2 least_squares mean_squared_error mse neg_mean_squared_error squared_loss",
+}
+_OWN = {other: name for name, others in _ELSEWHERE.items() for other in others.split()}
+_ROOTS = ("rmse", "root_mean_squared_error", "neg_root_mean_squared_error")
+
+
+def called_here(name: str) -> str:
+    """Return what a metric is called here that others call so, or that is mistyped, as a sentence; empty if unknown.
+
+    Examples
+    --------
+    >>> called_here("AUC"), called_here("kappa")
+    ('Here it is called roc_auc.', '')
+    """
+    asked = name.strip().lower().replace("-", "_").replace(" ", "_")
+    if asked in _ROOTS:
+        return "It is the root of squared_error."
+    alike = [asked] if asked in METRICS else difflib.get_close_matches(asked, (*METRICS, *_OWN), 1, cutoff=0.75)
+    own = _OWN.get(asked) or (_OWN.get(alike[0], alike[0]) if alike else None)
+    return f"Here it is called {own}." if own else ""
