@@ -38,34 +38,26 @@ def fieller_variance(t: float, slope: float, bend: float) -> float:
     return max(1.0, 1 + slope * t + bend * t * t, bend * t * t)
 
 
-def fieller_end(excess: Callable[[float, float], float], begin: float, slope: float, bend: float) -> float:
+def fieller_end(excess: Callable[[float], float], begin: float) -> float:
     """Return how many standard errors an interval reaches to one side; infinite where nothing ends it.
 
     Parameters
     ----------
     excess : callable
-        Takes t over the root of its variance, and that root; returns a number that falls in the first and is positive
-        for values that pass their test.
+        Takes t, to this side; returns a number that falls and is positive for values that pass their test.
     begin : float
         How far it reaches where the variance is constant.
-    slope, bend : float
-        As for `fieller_variance`, for t to this side.
 
     Examples
     --------
-    >>> def passes(size, root):
-    ...     return 2.0 - size
-    >>> round(fieller_end(passes, 2.0, 0.3, 0.04), 3), fieller_end(passes, 2.0, 0.0, 0.3)
+    >>> def passes(t, slope=0.3, bend=0.04):
+    ...     return 2.0 - t / math.sqrt(fieller_variance(t, slope, bend))
+    >>> round(fieller_end(passes, 2.0), 3), fieller_end(lambda t: passes(t, 0.0, 0.3), 2.0)
     (3.01, inf)
     """
-
-    def at(t: float) -> float:
-        root = math.sqrt(fieller_variance(t, slope, bend))
-        return excess(t / root, root)
-
     high = begin
-    while at(high) > 0:
+    while excess(high) > 0:
         high *= 2
         if not high < _FARTHEST:
             return math.inf
-    return float(brentq(at, begin, high, xtol=1e-12)) if high > begin and at(begin) > 0 else begin
+    return float(brentq(excess, begin, high, xtol=1e-12)) if high > begin and excess(begin) > 0 else begin

@@ -512,9 +512,9 @@ class Inference:
         ]
         for place, wrong in enumerate(self.bias_of(len(theta))):
             if self._is_curving(place) and errors[place] > 0:
-                root = math.sqrt(self._variance_at(place, -theta[place] / errors[place]))
-                error = root * errors[place]
-                found[place] = two_sided_pvalue(theta[place] / error, wrong / error, self.freedom(len(theta))[place])
+                away = -theta[place] / errors[place]
+                size, error = abs(away) / self._root_at(place, away), errors[place] * self._curving_root(place, away)
+                found[place] = two_sided_pvalue(size, wrong / error, self.freedom(len(theta))[place])
         return np.array(found)
 
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
@@ -538,43 +538,55 @@ class Inference:
         known = float(freedom) if math.isfinite(freedom) else None
         bias = self.bias_of(len(theta))
         test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
-        larger = self._variance_there(theta, rows, values, test)
+        larger, of_curvature = self._variances_there(theta, rows, values, test)
         if larger > 1:
-            covariance = larger * covariance
+            # A score that levels off is no larger variance: the bias stays what it is beside its errors.
+            covariance, bias = larger * covariance, math.sqrt(larger / of_curvature) * bias
             test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
         return test
 
     def _fieller(self, place: int, level: float, bias_ratio: float, freedom: float) -> FloatArray:
         """Return the ends of the interval of a parameter with an uncertain curvature, in standard errors from it."""
-
-        def excess(size: float, root: float) -> float:
-            return two_sided_pvalue(size, bias_ratio / root, freedom) - (1 - level)
-
         plain = critical_value(level, bias_ratio, freedom)
         if not math.isfinite(plain):
             return np.array([-math.inf, math.inf])
-        least = critical_value(level, 0.0, freedom) ** -2
 
         def end(sign: int) -> float:
-            slope, bend = self._changing(place, sign)
+            _, bend, levels = self._changing(place, sign)
+            # What is left of the bias where an end is nowhere.
+            least = critical_value(level, 0.0 if bend > 0 else bias_ratio, freedom) ** -2
             # Of a bend that was found for an end that is nowhere rounding says neither.
-            return math.inf if bend >= (1 - 1e-12) * least else fieller_end(excess, plain, slope, bend)
+            if bend + levels >= (1 - 1e-12) * least:
+                return math.inf
+
+            def excess(t: float) -> float:
+                bias = bias_ratio / self._curving_root(place, sign * t)
+                return two_sided_pvalue(t / self._root_at(place, sign * t), bias, freedom) - (1 - level)
+
+            return fieller_end(excess, plain)
 
         return np.array([-end(-1), end(1)])
 
-    def _variance_there(self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest) -> float:
-        """Return the variance of a score test where the restrictions hold, over that at the estimate.
+    def _variances_there(
+        self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest
+    ) -> tuple[float, float]:
+        """Return the variance of a score test where restrictions hold over that at the estimate, and the curvature's.
 
         Of a single parameter it is Fieller's, as intervals have it. Of combinations it is that of the parameter whose
         curvature is the least certain, without its slope.
         """
         places = np.flatnonzero(np.any(rows != 0, axis=0))
         if len(places) == 1 and self.standard_errors()[places[0]] > 0:
-            wanted = float(np.ravel(np.asarray(values))[0]) / float(rows[0, places[0]])
-            away = (wanted - theta[places[0]]) / self.standard_errors()[places[0]]
-            return self._variance_at(int(places[0]), float(away))
-        bends = [self._changing(int(place), sign)[1] for place in places for sign in (-1, 1)]
-        return 1 + max(bends, default=0.0) * test.statistic
+            place = int(places[0])
+            wanted = float(np.ravel(np.asarray(values))[0]) / float(rows[0, place])
+            away = float((wanted - theta[place]) / self.standard_errors()[place])
+            return self._root_at(place, away) ** 2, self._curving_root(place, away) ** 2
+        changing = [self._changing(int(place), sign) for place in places for sign in (-1, 1)]
+        bends = (
+            max((bend + levels for _, bend, levels in changing), default=0.0),
+            max((b for _, b, _ in changing), default=0.0),
+        )
+        return 1 + bends[0] * test.statistic, 1 + bends[1] * test.statistic
 
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
@@ -623,17 +635,26 @@ class Inference:
         return np.array(np.broadcast_to(known, (size,)), dtype=np.float64)
 
     def _is_curving(self, place: int) -> bool:
-        return any(self._changing(place, sign)[1] > 0 for sign in (-1, 1))
+        return any(sum(self._changing(place, sign)[1:]) > 0 for sign in (-1, 1))
 
-    def _changing(self, place: int, sign: int) -> tuple[float, float]:
-        """Return a and b of the variance 1 + a t + b t^2 of a score test t standard errors to one side."""
+    def _changing(self, place: int, sign: int) -> tuple[float, float, float]:
+        """Return a and b of the variance 1 + a t + b t^2 of a score test t standard errors to one side, and c.
+
+        By c t^2 more it is as if the score did not level off.
+        """
         slope, bend = (0.0, 0.0) if self.curving is None else self.curving[place]
-        level = 0.0 if self.levelling is None else self.levelling[place, int(sign > 0)]
-        return sign * float(slope), float(bend + level)
+        levels = 0.0 if self.levelling is None else self.levelling[place, int(sign > 0)]
+        return sign * float(slope), float(bend), float(levels)
 
-    def _variance_at(self, place: int, away: float) -> float:
-        """Return the variance of a score test so many standard errors away, with their sign."""
-        return fieller_variance(abs(away), *self._changing(place, 1 if away > 0 else -1))
+    def _curving_root(self, place: int, away: float) -> float:
+        """Return the root of the variance of a score so many standard errors away, with their sign."""
+        slope, bend, _ = self._changing(place, 1 if away > 0 else -1)
+        return math.sqrt(fieller_variance(abs(away), slope, bend))
+
+    def _root_at(self, place: int, away: float) -> float:
+        """Return what so many standard errors, with their sign, are divided by for the statistic of a score test."""
+        slope, bend, levels = self._changing(place, 1 if away > 0 else -1)
+        return math.sqrt(fieller_variance(abs(away), slope, bend + levels))
 
     def bias_of(self, size: int) -> FloatArray:
         """Return the bounds on the bias of so many parameters, shape (size,)."""

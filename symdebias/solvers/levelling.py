@@ -16,7 +16,8 @@ from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.surrogate_error import MeanError
 
-# The level of the intervals that are looked at, and how far their ends are looked for, in standard errors.
+# The level of the intervals that are looked at, and how far their ends are looked for, in standard errors; as many
+# times farther as intervals are wider for a bias.
 _LEVEL, _PLACES = 0.95, (2.5, 3.2, 4.2, 5.6, 7.5, 10.0, 16.0)
 # With more parameters than this the others stay on the line: second derivatives take too long.
 _MOST_PARAMETERS = 64
@@ -78,12 +79,13 @@ def levelling_of(
     parameters that the loss does not. What its score has more than that of the loss, by `MeanError`, is taken off, but
     for what intervals are wider by.
     """
-    most = critical_value(_LEVEL)
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
     error = None
     if known is not None and records.correction.surrogates is not None and known.zonal is None:
         error = MeanError(known, records.correction)
+    reaches = np.array([critical_value(_LEVEL, float(one)) for one in allowed])
+    most = float(np.max(reaches, where=np.isfinite(reaches), initial=critical_value(_LEVEL)))
     few = _Shape(records.looked_at, theta, penalty, takes_steps=False, error=error, allowed=allowed)
     many = _Shape(records.tested, theta, penalty, error=error, allowed=allowed)
     found = np.zeros((len(theta), 2))
@@ -99,22 +101,36 @@ def levelling_of(
             few.error = None
     for place, move in zip(places.tolist(), moves.T, strict=True):
         slope, bend = (0.0, 0.0) if curving is None else curving[place]
+        reach = float(reaches[place])
         for side, sign in enumerate((-1.0, 1.0)):
-            if few.is_straight(sign * move, place, most, _SHORT, sides=(1.0,)):
+            # Of a bias without a bound every end is nowhere.
+            if not math.isfinite(reach) or few.is_straight(sign * move, place, reach, _SHORT, sides=(1.0,)):
                 continue
             statistic = many.statistic(sign * move, place)
             if statistic is None:
                 continue
-            at = functools.partial(fieller_variance, slope=sign * slope, bend=bend)
-            end = _end(_over_root(statistic, at), most)
-            plain = _end(_over_root(float, at), most)
+            variance = functools.partial(fieller_variance, slope=sign * slope, bend=bend)
+            needed = functools.partial(_needed, variance=variance, bias_ratio=float(allowed[place]))
+            end = _end(_beyond(statistic, variance, needed), reach)
+            plain = _end(_beyond(float, variance, needed), reach)
             if end > (1 + _MUCH_FARTHER) * plain:
-                found[place, side] = max(0.0, most**-2 - (at(end) / end**2 if math.isfinite(end) else bend))
+                # What is left of the bias, and of the variance, where there is no end.
+                least = critical_value(_LEVEL, float(allowed[place]) if bend == 0 else 0.0)
+                found[place, side] = max(
+                    0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
+                )
     return found if found.any() else None
 
 
-def _over_root(statistic: Callable[[float], float], variance: Callable[[float], float]) -> Callable[[float], float]:
-    return lambda t: statistic(t) / math.sqrt(variance(t))
+def _needed(t: float, *, variance: Callable[[float], float], bias_ratio: float) -> float:
+    """Return what the statistic of a test t standard errors away has to come to, the bias within its bound."""
+    return critical_value(_LEVEL, bias_ratio / math.sqrt(variance(t)))
+
+
+def _beyond(
+    statistic: Callable[[float], float], variance: Callable[[float], float], needed: Callable[[float], float]
+) -> Callable[[float], float]:
+    return lambda t: statistic(t) / math.sqrt(variance(t)) - needed(t)
 
 
 class _Shape:
@@ -226,13 +242,14 @@ class _Shape:
         return at
 
 
-def _end(statistic: Callable[[float], float], most: float) -> float:
-    """Return where a statistic first comes to a number beyond it; infinite where it does not."""
-    near = most
-    if statistic(near) >= most:
-        return most
-    for far in _PLACES:
-        if statistic(far) >= most:
-            return float(brentq(lambda t: statistic(t) - most, near, far, xtol=1e-2))
+def _end(beyond: Callable[[float], float], begin: float) -> float:
+    """Return where a function is first not below 0, from a begin on; infinite where it is nowhere."""
+    near = begin
+    if beyond(near) >= 0:
+        return begin
+    for place in _PLACES:
+        far = place * (begin / critical_value(_LEVEL))
+        if beyond(far) >= 0:
+            return float(brentq(beyond, near, far, xtol=1e-2))
         near = far
     return math.inf
