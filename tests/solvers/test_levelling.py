@@ -152,6 +152,39 @@ def test_sides_have_ends_of_their_own_and_p_values_agree():
     assert KNOWN.pvalues(moved)[0] == pytest.approx(0.1, abs=1e-8)
 
 
+def test_a_bias_stays_what_it_is_where_a_score_levels_off():
+    """The score of the truth is off by the bias, whatever the slope is there; a larger variance makes less of it."""
+    bias, covariance, c = np.array([1.5]), np.eye(1), 0.02
+    for curving in (None, np.array([[0.0, 0.01]])):
+        bend = 0.0 if curving is None else curving[0, 1]
+        inference = Inference(covariance, "sandwich", bias=bias, curving=curving, levelling=np.array([[c, 0.0]]))
+        ((low, high),) = inference.interval(np.zeros(1), 0.95)
+        for end, own in ((-low, c), (high, 0.0)):
+            assert end / np.sqrt(1 + (bend + own) * end**2) == pytest.approx(
+                critical_value(0.95, 1.5 / np.sqrt(1 + bend * end**2)), rel=1e-6
+            )
+        assert inference.pvalues(np.array([-low]))[0] == pytest.approx(0.05, rel=1e-4)
+        assert inference.test(np.array([-low]), [1.0], 0.0).pvalue == pytest.approx(0.05, rel=1e-4)
+    # A score that levels off below what the bias leaves to be told ends nowhere.
+    flat = Inference(covariance, "sandwich", bias=bias, levelling=np.array([[critical_value(0.95, 1.5) ** -2, 0.0]]))
+    assert np.isinf(flat.interval(np.zeros(1), 0.95)).tolist() == [[True, False]]
+
+
+def test_ends_are_those_of_score_tests_that_allow_for_a_bias():
+    """With a bias of three standard errors the statistic has to come to 4.64."""
+    noised = rare_labels(3)
+    fit = fitted(noised)
+    records = fit.corrected.records(noised.X, noised.y)
+    bias = 3.0 * fit.standard_errors
+    found = levelling_of(records, fit.theta, np.zeros(2), fit.covariance, None, bias=bias)
+    inference = Inference(fit.covariance, "sandwich", bias=bias, levelling=found)
+    end = inference.interval(fit.theta, 0.95)[0, 1]
+    beyond = (end - fit.theta[0]) / fit.standard_errors[0]
+    assert beyond > 1.05 * critical_value(0.95, 3.0)
+    without = levelling_of(records, fit.theta, np.zeros(2), fit.covariance, None)
+    assert found[0, 1] != without[0, 1]
+
+
 def test_units_and_signs_change_sides():
     theta, matrix = np.array([1.0, -2.0]), np.diag([-2.0, 3.0])
     expected = KNOWN.interval(theta, 0.9) * np.diag(matrix)[:, None]
