@@ -80,6 +80,14 @@ def test_all_metrics_and_cross_validation_take_several_classes():
     assert table.estimates["true"].value == pytest.approx(found.estimates["accuracy"].value, rel=1e-12)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_candidates_of_one_score_and_of_several_are_not_compared(order):
+    X, y = records(50)
+    candidates = [("several", lambda X, y: THETA), ("one", lambda X, y: THETA[0])][::order]
+    with pytest.raises(ValueError, match="models of 1 and 3 scores"):
+        cross_validate(dict(candidates), X, y, release=sd.Release(), metric="accuracy", random_state=0)
+
+
 def test_text_labels_and_a_scorer_of_scikit_learn():
     X, y = records(4_000)
     names = np.array(["car", "bus", "walk"])[y]
