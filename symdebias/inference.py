@@ -98,6 +98,18 @@ def require_variances(covariance: FloatArray) -> None:
         raise _singular()
 
 
+def _of_combinations(matrix: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return A V A', with 0 for variances that rounding alone makes, as of parameters that sum to 0."""
+    with np.errstate(over="ignore"):
+        found = matrix @ covariance @ matrix.T
+    sizes = np.abs(matrix) @ np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    sizes[sizes == 0] = 1.0
+    # Divided one after the other, so that variances beyond float64 are none of these.
+    places = np.flatnonzero(np.diag(found) / sizes / sizes <= _NO_SPREAD)
+    found[places, places] = 0.0
+    return found
+
+
 def _singular() -> InferenceError:
     return InferenceError(
         "the mean corrected Hessian is singular to rounding: the records do not tell the parameters apart. Leave "
@@ -584,7 +596,7 @@ class Inference:
         matrix : array of shape (r, q), float64
             A.
         """
-        covariance = None if self.covariance is None else matrix @ self.covariance @ matrix.T
+        covariance = None if self.covariance is None else _of_combinations(matrix, self.covariance)
         bias = self.bias
         if bias is not None:
             # A bound may be infinite, and is none of a parameter that does not take part.

@@ -48,6 +48,26 @@ def test_weights_by_name_are_those_by_place():
     np.testing.assert_array_equal(fit.combinations({"b": 2.0}).values, [-1.0])
 
 
+def test_tables_and_labelled_columns_are_matched_by_name():
+    fit, weights = made(), {"b": 2.0, "a": 1.0}
+    expected = fit.combinations(weights).interval
+    for given in (pd.Series(weights), pd.DataFrame([weights])):
+        np.testing.assert_array_equal(fit.combinations(given).interval, expected)
+    np.testing.assert_array_equal(fit.combinations(pd.Series([1.0, 2.0, 0.0])).interval, expected)
+    with pytest.raises(ValueError, match="'c' is no parameter"):
+        fit.combinations(pd.DataFrame({"c": [1.0]}))
+
+
+def test_what_rounding_alone_makes_scatter_has_no_error():
+    """Parameters of softmax sum to 0, and the variance of that came out below 0."""
+    apart = np.array([0.1, 0.3, -0.7])
+    fit = made(covariance=np.outer(apart, apart) + np.outer([1, -1, 0], [1, -1, 0]) / 3)
+    for weights in ([3.0, 3.0, 12 / 7], [1.0, 1.0, 4 / 7], [-0.1, -0.1, -0.4 / 7]):
+        assert fit.combinations(weights).standard_errors[0] == 0
+    assert fit.combinations([1.0, 1.0, 4 / 7 + 1e-5]).standard_errors[0] == pytest.approx(7e-6)
+    assert np.isinf(made().combinations([1e200, 0.0, 0.0]).interval).all()
+
+
 def test_single_parameters_are_those_of_the_fit():
     """With few degrees of freedom, bias and an uncertain curvature, each its own."""
     options = {
@@ -135,6 +155,17 @@ def test_chances_of_classes_are_by_the_delta_method():
     assert np.all((found[..., 0] < fit.predict_proba(X)) & (fit.predict_proba(X) < found[..., 1]))
     assert fit.predict_interval(X, of="score").shape == (4, 3, 2)
     np.testing.assert_allclose(fit.predict_interval(X, of="score").mean(axis=2), fit.decision_function(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e4, 1e6])
+def test_chances_of_classes_next_to_0_and_1_have_intervals(size):
+    release = sd.Release(target=sd.RandomizedResponse(epsilon=2.0, categories=(0, 1, 2)), noiseless=("a",))
+    fit = made(sd.losses.softmax(3), release, [2.0, 0.0, -2.0], np.eye(3) / 100)
+    (found,) = fit.predict_interval([[size]])
+    assert found[0] == pytest.approx(1.0)
+    assert found[1:] == pytest.approx(0.0)
+    (scores,) = fit.predict_interval([[size]], of="score")
+    assert found[2, 1] <= expit(scores[2, 1] - scores[0, 0])
 
 
 def test_intervals_of_predictions_cover():
