@@ -3,6 +3,7 @@
 Nothing here knows a loss or a release: what goes in are Hessians, outer products of gradients and iterates.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -255,6 +256,19 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: floa
     if degrees_of_freedom is not None and math.isfinite(degrees_of_freedom):
         return float(2 * stdtr(degrees_of_freedom, -max(size - bias_ratio, 0.0)))
     return float(ndtr(bias_ratio - size) + ndtr(-size - bias_ratio))
+
+
+@functools.lru_cache(maxsize=1024)
+def _fieller_end(level: float, bias_ratio: float, freedom: float, slope: float, bend: float) -> float:
+    """Return how many standard errors an interval reaches to one side; many combinations of parameters share it."""
+
+    def excess(size: float, root: float) -> float:
+        return two_sided_pvalue(size, bias_ratio / root, freedom) - (1 - level)
+
+    # Of a bend that was found for an end that is nowhere rounding says neither.
+    if bend >= (1 - 1e-12) * critical_value(level, 0.0, freedom) ** -2:
+        return math.inf
+    return fieller_end(excess, critical_value(level, bias_ratio, freedom), slope, bend)
 
 
 @dataclass(frozen=True)
@@ -558,21 +572,11 @@ class Inference:
 
     def _fieller(self, place: int, level: float, bias_ratio: float, freedom: float) -> FloatArray:
         """Return the ends of the interval of a parameter with an uncertain curvature, in standard errors from it."""
-
-        def excess(size: float, root: float) -> float:
-            return two_sided_pvalue(size, bias_ratio / root, freedom) - (1 - level)
-
         plain = critical_value(level, bias_ratio, freedom)
         if not math.isfinite(plain):
             return np.array([-math.inf, math.inf])
-        least = critical_value(level, 0.0, freedom) ** -2
-
-        def end(sign: int) -> float:
-            slope, bend = self._changing(place, sign)
-            # Of a bend that was found for an end that is nowhere rounding says neither.
-            return math.inf if bend >= (1 - 1e-12) * least else fieller_end(excess, plain, slope, bend)
-
-        return np.array([-end(-1), end(1)])
+        low, high = (_fieller_end(level, bias_ratio, freedom, *self._changing(place, sign)) for sign in (-1, 1))
+        return np.array([-low, high])
 
     def _variance_there(self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest) -> float:
         """Return the variance of a score test where the restrictions hold, over that at the estimate.

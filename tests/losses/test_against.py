@@ -119,6 +119,15 @@ def test_predictions_are_of_both_labels_and_others_are_refused():
         fit.score(X, names)
 
 
+def test_other_labels_that_are_numbers_are_refused_by_name():
+    X, y = records(2_000)
+    fit = sd.m_estimate(sd.debias(against(0, 2), sd.Release(NOISE)), X, y.astype(float))
+    with pytest.raises(ValueError, match="does not tell apart: it is one of 0, 2"):
+        fit.score(X, y)
+    with pytest.raises(ValueError, match="labels must be 0 or 1 or 2"):
+        fit.score(X, y + 1)
+
+
 @pytest.mark.parametrize("names_labels", [True, False])
 def test_a_classifier_wants_a_loss_of_all_labels(names_labels):
     X, y = records(500)

@@ -12,6 +12,7 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import symdebias as sd
+from symdebias import inference
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference
 
@@ -91,6 +92,16 @@ def test_many_combinations_are_those_one_by_one():
     found = fit.combinations(rows)
     for place in (0, 255, 256, 699):
         np.testing.assert_allclose(found.interval[place], fit.combinations(rows[place]).interval[0], rtol=1e-12)
+
+
+def test_ends_of_an_uncertain_curvature_are_found_once_for_many_combinations(monkeypatch):
+    """Of 1,000 rows; each takes a search for a root."""
+    asked, end = [], inference.fieller_end
+    monkeypatch.setattr(inference, "fieller_end", lambda *given: asked.append(1) or end(*given))
+    fit = made(curving=np.array([[0.1, 0.05], [0.0, 0.0123], [-0.1, 0.02]]))
+    rows = np.random.default_rng(0).normal(size=(1_000, 2))
+    assert np.isfinite(fit.predict_interval(rows)).all()
+    assert len(asked) <= 2
 
 
 def test_units_are_undone_in_combinations_and_applied_to_records():
