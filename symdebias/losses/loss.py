@@ -292,7 +292,8 @@ class Loss:
         Under a multinomial logit model the log loss of each label against a baseline finds the parameters of its score
         less those of the baseline's: it is the log likelihood of the records of both. A loss of one score has
         corrections, and surrogates, where `losses.softmax` has none, as under Gaussian noise; noised labels are
-        corrected with it, so that no record is to be chosen by its noised label.
+        corrected with it, so that no record is to be chosen by its noised label. What a fit predicts is which of both
+        labels a record of one of them has.
 
         Parameters
         ----------
@@ -304,7 +305,8 @@ class Loss:
         Raises
         ------
         ValueError, TypeError
-            The loss has no two target values, or the labels are not two of the values.
+            The loss has no two target values, the labels are not two of the values, or a value is a fraction that
+            float64 does not have, such as 0.1.
 
         References
         ----------

@@ -11,7 +11,7 @@ from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import is_number, shown
 from symdebias._tables import column_names, is_column, is_table
 from symdebias.inference import Inference
-from symdebias.solvers.coefficients import Coefficients
+from symdebias.solvers.coefficients import Coefficients, to_original_units
 from symdebias.solvers.predictions import Predictor
 
 if TYPE_CHECKING:
@@ -74,9 +74,12 @@ class Combinations:
 def combinations_of(fit: "Fit", weights: Any, level: float, *, original_units: bool) -> Combinations:
     """Return combinations of the parameters of a fit; see `Fit.combinations`."""
     known = Coefficients.of(fit, level, original_units=original_units)
-    rows, inference = _rows(weights, known.names), known.inference
+    rows, inference = _rows(weights, known.names), fit.inference
     assert inference is not None
     values = rows @ known.values
+    if original_units:
+        # At once: errors of an intercept far from the records would be added to those that cancel them.
+        rows = rows @ to_original_units(fit)
     # The covariance of all of them together is that of a pair each.
     parts = [slice(start, start + _AT_ONCE) for start in range(0, len(rows), _AT_ONCE)]
     found = [_told(inference.mapped(rows[part]), values[part], level) for part in parts]

@@ -118,6 +118,16 @@ def test_units_are_undone_in_combinations_and_applied_to_records():
     np.testing.assert_array_equal(table, at_fifty)
 
 
+def test_bias_of_a_combination_does_not_hang_on_where_units_begin():
+    """The score in 2005 is that of half a unit after the middle, whatever the bias of an intercept in the year 0."""
+    noise = {"year": sd.GaussianMechanism.from_scale(0.5)}
+    release = sd.Release(noise, fit_intercept=True, center={"year": 2000.0}, scale={"year": 10.0})
+    fit = made(release=release, theta=[2.0, 1.0], covariance=np.diag([0.04, 0.01]), bias=np.array([0.1, 0.01]))
+    found = fit.combinations({"year": 2005.0, "intercept": 1.0}, original_units=True)
+    np.testing.assert_allclose(found.bias_bound, [0.06], rtol=1e-9)
+    np.testing.assert_allclose(found.interval, fit.predict_interval([[2005.0]], of="score"), rtol=1e-9)
+
+
 @pytest.mark.parametrize(("loss", "link"), [
     (sd.losses.logistic(), expit), (sd.losses.probit(), norm.cdf), (sd.losses.poisson(), np.exp),
     (sd.losses.gamma(), np.exp), (sd.losses.least_squares(), np.asarray), (sd.losses.huber(), np.asarray),
