@@ -181,12 +181,12 @@ def calibration_curve(
     >>> bool(np.abs(error).max() < 4)
     True
     """
-    theta_or_fit, y = as_fitted(theta_or_fit, X, y)
+    model, y = as_fitted(theta_or_fit, X, y)
     records = checked_records(
-        theta_or_fit, X, y, release,
+        model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
-    return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
+    return calibration_curve_of(records, model, points=points, bandwidth=bandwidth, link=link)
 
 
 def calibration_curve_of(

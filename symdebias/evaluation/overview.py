@@ -120,12 +120,12 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
-    theta_or_fit, y = as_fitted(theta_or_fit, X, y)
+    model, y = as_fitted(theta_or_fit, X, y)
     records = checked_records(
-        theta_or_fit, X, y, release,
+        model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
-    return overview_of(records, theta_or_fit, radius=radius, label_model=label_model, threshold=threshold)
+    return overview_of(records, model, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def overview_of(

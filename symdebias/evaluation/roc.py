@@ -183,12 +183,12 @@ def roc_curve(
     >>> bool(abs(curve.true_positive_rates[0] - truth) < 4 * curve.true_positive_errors[0])
     True
     """
-    theta_or_fit, y = as_fitted(theta_or_fit, X, y)
+    model, y = as_fitted(theta_or_fit, X, y)
     records = checked_records(
-        theta_or_fit, X, y, release,
+        model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
-    return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
+    return roc_curve_of(records, model, thresholds=thresholds, radius=radius, label_model=label_model)
 
 
 def roc_curve_of(

@@ -105,9 +105,9 @@ def evaluate(
     (True, 'exact')
     """
     check_options(metric, radius, label_model, threshold)
-    theta_or_fit = as_fit(theta_or_fit)
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
-    return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
+    model = as_fit(theta_or_fit)
+    records = _checked_records(model, X, y, release, sample_weight, clusters, target_values, offset)
+    return estimated_on(records, model, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def evaluate_all(
@@ -160,9 +160,9 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
-    theta_or_fit = as_fit(theta_or_fit)
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
-    return overview_of(records, theta_or_fit, radius=radius, label_model=label_model, threshold=threshold)
+    model = as_fit(theta_or_fit)
+    records = _checked_records(model, X, y, release, sample_weight, clusters, target_values, offset)
+    return overview_of(records, model, radius=radius, label_model=label_model, threshold=threshold)
 
 
 def roc_curve(
@@ -215,9 +215,9 @@ def roc_curve(
     >>> bool(np.all(np.diff(curve.true_positive_rates) > 0))
     True
     """
-    theta_or_fit = as_fit(theta_or_fit)
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
-    return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
+    model = as_fit(theta_or_fit)
+    records = _checked_records(model, X, y, release, sample_weight, clusters, target_values, offset)
+    return roc_curve_of(records, model, thresholds=thresholds, radius=radius, label_model=label_model)
 
 
 def calibration_curve(
@@ -270,9 +270,9 @@ def calibration_curve(
     >>> bool(np.all(np.diff(curve.predicted) > 0))
     True
     """
-    theta_or_fit = as_fit(theta_or_fit)
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
-    return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
+    model = as_fit(theta_or_fit)
+    records = _checked_records(model, X, y, release, sample_weight, clusters, target_values, offset)
+    return calibration_curve_of(records, model, points=points, bandwidth=bandwidth, link=link)
 
 
 def cross_validate(
