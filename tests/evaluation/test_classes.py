@@ -159,7 +159,19 @@ def test_a_model_that_predicts_otherwise_is_judged_by_its_own_loss():
     for metric in ("accuracy", "log_loss"):
         with pytest.raises(ValueError, match="the loss of this fit predicts otherwise"):
             evaluate(fit, X, y, metric=metric)
+    with pytest.raises(ValueError, match="than by the softmax of its scores, and no metric by name"):
+        evaluate_all(fit, X, y)
     assert np.isfinite(evaluate(fit, X, y, metric=squares).value)
+
+
+def test_the_overview_of_other_chances_has_the_accuracy():
+    """Twice the scores make other chances and the same class."""
+    u = sp.symbols("u:3", real=True)
+    chosen = sp.Piecewise((u[0], sp.Eq(Y, 0)), (u[1], sp.Eq(Y, 1)), (u[2], True))
+    steep = sp.log(sp.Add(*(sp.exp(2 * one) for one in u))) - 2 * chosen
+    X, y = records(200)
+    found = evaluate_all(fit_of(sd.Loss(steep, score=u, target=Y, target_values=LABELS)), X, y)
+    assert (list(found.estimates), list(found.refused)) == (["accuracy"], ["log_loss"])
 
 
 def test_a_label_that_is_none_of_the_classes_is_refused():
