@@ -341,6 +341,7 @@ class Loss:
             scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
             target_values=values, name=f"{self.name or 'loss'} of {label:g} against {baseline:g}",
         )  # fmt: skip
+        _check_labels(against.expression, (*self.scores, *self.features, *self.parameters), against.target, values)
         return against
 
     @property
@@ -423,9 +424,6 @@ class Loss:
                 tuple(real[symbol] for symbol in (*scores, *features, *parameters)),
                 real[target],
                 values or _TARGET_PROBES,
-            )
-            _check_labels(
-                expression, tuple(real[symbol] for symbol in (*scores, *features, *parameters)), real[target], values
             )
             if len(scores) == 1:
                 _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
@@ -532,13 +530,13 @@ def _check_labels(
     expression: sp.Expr,
     variables: tuple[sp.Symbol, ...],
     target: sp.Symbol,
-    target_values: tuple[float, ...] | None,
+    target_values: tuple[float, ...],
 ) -> None:
     """Raise ValueError where the loss of a label depends on whether 0.1 is 1/10 or the number of float64 next to it.
 
-    Bounds, for which nothing may be rounded, have it as the latter, and derivations as the former.
+    Derivations have it as the former, and what is computed for records as the latter.
     """
-    for value in target_values or ():
+    for value in target_values:
         spellings = sp.Rational(value), sp.nsimplify(value, rational=True), sp.Float(value)
         if spellings[0] == spellings[1]:
             continue
