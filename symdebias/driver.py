@@ -1,5 +1,6 @@
 """Debias a loss under a release: check that they fit, choose a method, and say why."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -213,7 +214,10 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
     values = loss.target_values or ()
     # Under a multinomial logit model one label against another has its parameters.
     if len(loss.scores) == len(values) > 1 and ignores_shifts(loss):
-        if _works(logistic().against(values[0], values[-1], of=values), release, Surrogate()):
+        pair = None
+        with contextlib.suppress(ValueError):  # labels that conditions do not find
+            pair = logistic().against(values[0], values[-1], of=values)
+        if pair is not None and _works(pair, release, Surrogate()):
             of = ", ".join(f"{value:g}" for value in values)
             found.append(
                 f"fit each label against one of them by symdebias.losses.logistic().against(label, baseline, of=({of}))"

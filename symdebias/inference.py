@@ -3,6 +3,7 @@
 Nothing here knows a loss or a release: what goes in are Hessians, outer products of gradients and iterates.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -96,6 +97,18 @@ def require_variances(covariance: FloatArray) -> None:
     variances = np.diag(covariance)
     if not (np.all(variances >= 0) and np.all(np.isfinite(variances))):
         raise _singular()
+
+
+def _of_combinations(matrix: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return A V A', with 0 for variances that rounding alone makes, as of parameters that sum to 0."""
+    with np.errstate(over="ignore"):
+        found = matrix @ covariance @ matrix.T
+    sizes = np.abs(matrix) @ np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    sizes[sizes == 0] = 1.0
+    # Divided one after the other, so that variances beyond float64 are none of these.
+    places = np.flatnonzero(np.diag(found) / sizes / sizes <= _NO_SPREAD)
+    found[places, places] = 0.0
+    return found
 
 
 def _singular() -> InferenceError:
@@ -243,6 +256,26 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: floa
     if degrees_of_freedom is not None and math.isfinite(degrees_of_freedom):
         return float(2 * stdtr(degrees_of_freedom, -max(size - bias_ratio, 0.0)))
     return float(ndtr(bias_ratio - size) + ndtr(-size - bias_ratio))
+
+
+@functools.lru_cache(maxsize=1024)
+def _fieller_end(level: float, bias_ratio: float, freedom: float, slope: float, bend: float, levels: float) -> float:
+    """Return how many standard errors an interval reaches to one side; many combinations of parameters share it."""
+    # What is left of the bias where an end is nowhere.
+    least = critical_value(level, 0.0 if bend > 0 else bias_ratio, freedom) ** -2
+    # Of a bend that was found for an end that is nowhere rounding says neither.
+    if bend + levels >= (1 - 1e-12) * least:
+        return math.inf
+
+    def excess(t: float) -> float:
+        size, bias = t / _root(t, slope, bend + levels), bias_ratio / _root(t, slope, bend)
+        return two_sided_pvalue(size, bias, freedom) - (1 - level)
+
+    return fieller_end(excess, critical_value(level, bias_ratio, freedom))
+
+
+def _root(t: float, slope: float, bend: float) -> float:
+    return math.sqrt(fieller_variance(t, slope, bend))
 
 
 @dataclass(frozen=True)
@@ -550,22 +583,8 @@ class Inference:
         plain = critical_value(level, bias_ratio, freedom)
         if not math.isfinite(plain):
             return np.array([-math.inf, math.inf])
-
-        def end(sign: int) -> float:
-            _, bend, levels = self._changing(place, sign)
-            # What is left of the bias where an end is nowhere.
-            least = critical_value(level, 0.0 if bend > 0 else bias_ratio, freedom) ** -2
-            # Of a bend that was found for an end that is nowhere rounding says neither.
-            if bend + levels >= (1 - 1e-12) * least:
-                return math.inf
-
-            def excess(t: float) -> float:
-                bias = bias_ratio / self._curving_root(place, sign * t)
-                return two_sided_pvalue(t / self._root_at(place, sign * t), bias, freedom) - (1 - level)
-
-            return fieller_end(excess, plain)
-
-        return np.array([-end(-1), end(1)])
+        low, high = (_fieller_end(level, bias_ratio, freedom, *self._changing(place, sign)) for sign in (-1, 1))
+        return np.array([-low, high])
 
     def _variances_there(
         self, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest
@@ -596,7 +615,7 @@ class Inference:
         matrix : array of shape (r, q), float64
             A.
         """
-        covariance = None if self.covariance is None else matrix @ self.covariance @ matrix.T
+        covariance = None if self.covariance is None else _of_combinations(matrix, self.covariance)
         bias = self.bias
         if bias is not None:
             # A bound may be infinite, and is none of a parameter that does not take part.
@@ -649,12 +668,12 @@ class Inference:
     def _curving_root(self, place: int, away: float) -> float:
         """Return the root of the variance of a score so many standard errors away, with their sign."""
         slope, bend, _ = self._changing(place, 1 if away > 0 else -1)
-        return math.sqrt(fieller_variance(abs(away), slope, bend))
+        return _root(abs(away), slope, bend)
 
     def _root_at(self, place: int, away: float) -> float:
         """Return what so many standard errors, with their sign, are divided by for the statistic of a score test."""
         slope, bend, levels = self._changing(place, 1 if away > 0 else -1)
-        return math.sqrt(fieller_variance(abs(away), slope, bend + levels))
+        return _root(abs(away), slope, bend + levels)
 
     def bias_of(self, size: int) -> FloatArray:
         """Return the bounds on the bias of so many parameters, shape (size,)."""

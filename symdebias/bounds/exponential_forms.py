@@ -12,6 +12,7 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen.functions import logsumexp, softplus
 from symdebias.codegen.stable import rewrite
 from symdebias.losses import Loss
+from symdebias.losses.spellings import spellings
 from symdebias.noise import exactly
 
 # Choices of one vertex for each term that are tried one by one.
@@ -62,8 +63,10 @@ def exponential_forms(loss: Loss) -> list[ExponentialForm]:
     if loss.target_values is None and loss.expression.has(loss.target):
         raise ValueError(refusal)
     found = []
-    for value in loss.target_values or (0.0,):
-        written = rewrite(exactly(loss.expression).xreplace({loss.target: sp.Rational(value)}))
+    expression = exactly(loss.expression)
+    numbers = [number for one in loss.target_values or (0.0,) for number in spellings(expression, loss.target, one)]
+    for number in numbers:
+        written = rewrite(expression.xreplace({loss.target: number}))
         nodes = sorted(written.atoms(logsumexp, softplus), key=sp.default_sort_key)
         stand_ins = [sp.Dummy() for _ in nodes]
         rest = written.xreplace(dict(zip(nodes, stand_ins, strict=True)))

@@ -21,6 +21,7 @@ from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
+from symdebias.losses.spellings import spellings
 from symdebias.noise import exactly
 
 EXPANSIONS = ("exact", "taylor")
@@ -241,15 +242,11 @@ class QuadraticLoss:
         return (*features, target), (*box, *checked_box([target_bounds], 1))
 
     def _over(self, expression: sp.Expr, symbols: Sequence[sp.Symbol], box: Box) -> float:
-        values = self.loss.target_values or (None,)
-        return max(
-            upper_bound(
-                expression if value is None else expression.xreplace({self.loss.target: sp.Rational(value)}),
-                symbols,
-                box,
-            )
-            for value in values
-        )
+        target, values = self.loss.target, self.loss.target_values
+        if values is None:
+            return upper_bound(expression, symbols, box)
+        numbers = [number for value in values for number in spellings(expression, target, value)]
+        return max(upper_bound(expression.xreplace({target: number}), symbols, box) for number in numbers)
 
 
 def checked_box(bounds: Any, count: int) -> Box:
@@ -458,7 +455,8 @@ def _rank_one_root(loss: Loss, hessian: sp.Matrix) -> tuple[sp.Expr, ...]:
 def _root(loss: Loss, square: sp.Expr) -> sp.Expr:
     """Return a root of an expression, smooth where it is a square times what is never negative."""
     if loss.target_values is not None and square.free_symbols <= {loss.target}:
-        numbers = [sp.nsimplify(square.subs(loss.target, sp.Rational(value))) for value in loss.target_values]
+        labels = [label for value in loss.target_values for label in spellings(square, loss.target, value)]
+        numbers = [sp.nsimplify(square.subs(loss.target, label)) for label in labels]
         if any(number.is_negative for number in numbers):
             raise _refusal(loss, "its Hessian has a negative eigenvalue", "Use a convex loss.")
         if len(set(numbers)) == 1:

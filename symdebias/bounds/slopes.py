@@ -19,6 +19,7 @@ from symdebias.bounds.suprema import Piece, grows, supremum
 from symdebias.bounds.tight import tight_derivative
 from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
+from symdebias.losses.spellings import spellings
 from symdebias.noise import exactly
 
 _DIGITS = 60
@@ -251,8 +252,9 @@ def _problems(loss: Loss, radius: float, bounds: tuple[float, float]) -> Iterabl
     end = exactly(sp.Float(radius)) if radius < math.inf else sp.oo
     if loss.target_values is not None:
         seen: list[sp.Expr] = []
-        for value in loss.target_values:
-            at_value = expression.xreplace({target: sp.Rational(value)})
+        numbers = [number for value in loss.target_values for number in spellings(expression, target, value)]
+        for number in numbers:
+            at_value = expression.xreplace({target: number})
             # The domain is symmetric: a margin loss has the bounds of its first value.
             if at_value.xreplace({score: -score}) not in seen:
                 seen.append(at_value)

@@ -329,7 +329,19 @@ def corrected_metric(
     label_model: str,
     threshold: float = 0.0,
 ) -> Metric:
-    """Return a metric, corrected for all thetas that are to be compared."""
+    """Return a metric, corrected for all thetas that are to be compared.
+
+    Raises
+    ------
+    ValueError
+        They have different numbers of scores.
+    """
+    counts = sorted({len(theta) if theta.ndim > 1 else 1 for theta in thetas})
+    if len(counts) > 1:
+        raise ValueError(
+            f"candidates have models of {' and '.join(map(str, counts))} scores, and are compared by one metric of "
+            "either. Compare those of one score, or those with a score for each class, among themselves."
+        )
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
     if thetas[0].ndim > 1:

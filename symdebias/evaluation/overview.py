@@ -11,7 +11,7 @@ from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_option
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
-from symdebias.evaluation.records import OF_CLASSES, Records, scores_of
+from symdebias.evaluation.records import OF_CLASSES, Records, is_softmax, scores_of
 from symdebias.exceptions import SymdebiasError
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
@@ -153,7 +153,11 @@ def overview_of(
 def _metrics_of(model: Any, records: Records) -> tuple[list[str], dict[str, str]]:
     """Return the metrics that a target has, and those that a model has no predictions for, with the reason."""
     if scores_of(model) > 1:
-        return list(OF_CLASSES), {}
+        unlike = [name for name in OF_CLASSES if isinstance(model, Fit) and not is_softmax(model, name)]
+        reason = "the loss of this fit predicts otherwise than by the softmax of its scores"
+        if len(unlike) == len(OF_CLASSES):
+            raise ValueError(f"{reason}, and no metric by name fits it. Evaluate the loss that was fitted.")
+        return [name for name in OF_CLASSES if name not in unlike], dict.fromkeys(unlike, reason)
     has_labels, link = _has_labels(model, records), None
     if isinstance(model, Fit):
         link = link_of(model)

@@ -494,19 +494,22 @@ def scores_of(model: Any) -> int:
     return np.shape(theta)[0] if np.ndim(theta) == 2 else 1
 
 
-def _require_softmax(fit: Fit, metric: str) -> None:
-    """Raise ValueError where the class of the largest score, or the softmax of scores, is not what a fit predicts."""
+def is_softmax(fit: Fit, metric: str) -> bool:
+    """Whether what a metric takes scores for is what a fit predicts: the class of the largest, or their softmax."""
     predictor, count = Predictor.of(fit), len(fit.theta)
     probes = np.linspace(-2.0, 2.0, _PROBED * count).reshape(count, -1).T
     probes = np.concatenate([np.roll(probes, shift, axis=1) for shift in range(count)])
     try:
         if metric == "accuracy":
-            is_that = np.array_equal(predictor.codes(probes), probes.argmax(axis=1))
-        else:
-            is_that = np.allclose(predictor.probabilities(probes), softmax(probes, axis=1), rtol=1e-9)
+            return np.array_equal(predictor.codes(probes), probes.argmax(axis=1))
+        return np.allclose(predictor.probabilities(probes), softmax(probes, axis=1), rtol=1e-9)
     except ValueError:
-        is_that = False
-    if not is_that:
+        return False
+
+
+def _require_softmax(fit: Fit, metric: str) -> None:
+    """Raise ValueError where the class of the largest score, or the softmax of scores, is not what a fit predicts."""
+    if not is_softmax(fit, metric):
         raise ValueError(
             f"{metric} of several classes is that of the softmax of their scores, and the loss of this fit predicts "
             "otherwise. Evaluate the loss that was fitted, as metric=fit.corrected.declared."

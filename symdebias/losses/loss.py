@@ -30,6 +30,9 @@ from symdebias.losses.tracing import traced
 _PROBES = (-2.7, -0.9, 0.4, 1.3, 3.1)
 _TARGET_PROBES = (0.6, 2.0)
 
+# Losses of a label in two spellings that differ by more, relatively, are different ones.
+_SAME = 1e-6
+
 # What functions of other libraries call the target, which often comes first there.
 _NAMES_OF_TARGETS = ("y", "y_true", "target", "targets", "label", "labels")
 
@@ -289,7 +292,8 @@ class Loss:
         Under a multinomial logit model the log loss of each label against a baseline finds the parameters of its score
         less those of the baseline's: it is the log likelihood of the records of both. A loss of one score has
         corrections, and surrogates, where `losses.softmax` has none, as under Gaussian noise; noised labels are
-        corrected with it, so that no record is to be chosen by its noised label.
+        corrected with it, so that no record is to be chosen by its noised label. What a fit predicts is which of both
+        labels a record of one of them has.
 
         Parameters
         ----------
@@ -301,7 +305,8 @@ class Loss:
         Raises
         ------
         ValueError, TypeError
-            The loss has no two target values, or the labels are not two of the values.
+            The loss has no two target values, the labels are not two of the values, or a value is a fraction that
+            float64 does not have, such as 0.1.
 
         References
         ----------
@@ -319,10 +324,12 @@ class Loss:
                 f"{self.expression} is no loss of two labels. One label stands against another in a loss of two, such "
                 "as symdebias.losses.logistic()."
             )
-        if values is None or label == baseline or not {label, baseline} <= set(values):
+        # True is equal to 1, and SymPy has it as no number.
+        are_numbers = all(isinstance(one, Real) and not isinstance(one, bool) for one in (label, baseline))
+        if values is None or not are_numbers or label == baseline or not {label, baseline} <= set(values):
             raise ValueError(
                 f"label={shown(label, 40)} and baseline={shown(baseline, 40)} are not two of the values "
-                f"{shown(of, 60)}. Give two of them."
+                f"{shown(of, 60)}. Give two of them, as numbers."
             )
         lower, upper = (
             self.expression.xreplace({self.target: sp.nsimplify(value, rational=True)}) for value in self.target_values
@@ -334,6 +341,7 @@ class Loss:
             scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
             target_values=values, name=f"{self.name or 'loss'} of {label:g} against {baseline:g}",
         )  # fmt: skip
+        _check_labels(against.expression, (*self.scores, *self.features, *self.parameters), against.target, values)
         return against
 
     @property
@@ -490,12 +498,8 @@ def _check_real(
     target: sp.Symbol,
     target_values: tuple[float, ...],
 ) -> None:
-    # Each variable walks through the probes with its own offset, so that they never move in step.
     for step, value in itertools.product(range(len(_PROBES)), target_values):
-        point = {
-            symbol: sp.Float(_PROBES[(step * (1 + position) + position) % len(_PROBES)])
-            for position, symbol in enumerate(variables)
-        }
+        point = _probe(variables, step)
         point[target] = sp.Float(value)
         check()
         if overflows(expression, {symbol: float(number) for symbol, number in point.items()}):
@@ -511,6 +515,39 @@ def _check_real(
                 f"the loss is not a finite real number at {where}: {expression}. A loss must be real at "
                 "every real score; for logarithms and roots of a score, use a form that is."
             )
+
+
+def _probe(variables: tuple[sp.Symbol, ...], step: int) -> dict[sp.Symbol, sp.Expr]:
+    """Return one of the points; each variable walks through the probes with its own offset, never in step."""
+    return {
+        symbol: sp.Float(_PROBES[(step * (1 + position) + position) % len(_PROBES)])
+        for position, symbol in enumerate(variables)
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def _check_labels(
+    expression: sp.Expr,
+    variables: tuple[sp.Symbol, ...],
+    target: sp.Symbol,
+    target_values: tuple[float, ...],
+) -> None:
+    """Raise ValueError where the loss of a label depends on whether 0.1 is 1/10 or the number of float64 next to it.
+
+    Derivations have it as the former, and what is computed for records as the latter.
+    """
+    for value in target_values:
+        spellings = sp.Rational(value), sp.nsimplify(value, rational=True), sp.Float(value)
+        if spellings[0] == spellings[1]:
+            continue
+        for step in range(len(_PROBES)):
+            check()
+            found = [expression.xreplace(_probe(variables, step) | {target: one}).evalf() for one in spellings]
+            if max(found) - min(found) > _SAME * max(1, *map(abs, found)):
+                raise ValueError(
+                    f"the loss at {target} = {value!r} depends on the last digit of this number, which the conditions "
+                    f"of {expression} compare the target with. Number labels from 0 on, in steps of one."
+                )
 
 
 @functools.lru_cache(maxsize=256)

@@ -58,7 +58,7 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
             f"row {row} of replicates has a measurement of some columns only. Give NaN for all columns of it, or "
             "estimate the error of each column by itself where instruments are independent."
         )
-    measured, width = ~missing.any(axis=2), values.shape[2]
+    measured, width = np.logical_not(missing.any(axis=2)), values.shape[2]
     counts = measured.sum(axis=1)
     freedom = int(np.maximum(counts - 1, 0).sum())
     if freedom < width:

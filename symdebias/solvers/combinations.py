@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import is_number, shown
+from symdebias._tables import column_names, is_column, is_table
 from symdebias.inference import Inference
-from symdebias.solvers.coefficients import Coefficients
+from symdebias.solvers.coefficients import Coefficients, to_original_units
 from symdebias.solvers.predictions import Predictor
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Combinations:
     >>> noised = release.privatize(X, X @ [2.0, 1.0], random_state=1)
     >>> fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), noised.X, noised.y)
     >>> found = fit.combinations([{"a": 1.0, "b": -1.0}, {"a": 1.0, "b": -2.0}])
-    >>> found.values.round(1).tolist(), bool(found.pvalues[0] < 1e-9 < found.pvalues[1])
+    >>> np.abs(found.values).round(1).tolist(), bool(found.pvalues[0] < 1e-9 < found.pvalues[1])
     ([1.0, 0.0], True)
     """
 
@@ -73,9 +74,12 @@ class Combinations:
 def combinations_of(fit: "Fit", weights: Any, level: float, *, original_units: bool) -> Combinations:
     """Return combinations of the parameters of a fit; see `Fit.combinations`."""
     known = Coefficients.of(fit, level, original_units=original_units)
-    rows, inference = _rows(weights, known.names), known.inference
+    rows, inference = _rows(weights, known.names), fit.inference
     assert inference is not None
     values = rows @ known.values
+    if original_units:
+        # At once: errors of an intercept far from the records would be added to those that cancel them.
+        rows = rows @ to_original_units(fit)
     # The covariance of all of them together is that of a pair each.
     parts = [slice(start, start + _AT_ONCE) for start in range(0, len(rows), _AT_ONCE)]
     found = [_told(inference.mapped(rows[part]), values[part], level) for part in parts]
@@ -128,7 +132,6 @@ def _chances_of_several(
     """
     count = scores.shape[1]
     probes = np.stack([np.roll(np.resize(_PROBES, count), shift) for shift in range(count)])
-    chances = predictor.probabilities(scores)
     if not np.allclose(predictor.probabilities(probes), softmax(probes, axis=1), rtol=1e-9):
         raise ValueError(
             f"{predictor.loss.expression} predicts other chances than the softmax of its scores, and nothing says how "
@@ -136,27 +139,31 @@ def _chances_of_several(
         )
     found = np.empty((len(rows), count, 2))
     for place in range(count):
-        own = chances[:, place]
-        others = np.maximum(1 - own, np.finfo(float).tiny)
-        slopes = (np.arange(count) == place) - chances
-        weights = slopes / others[:, None]
+        # The logit is the score less log sum exp of the others, which no chance next to 0 or 1 cancels in.
+        others = np.where(np.arange(count) == place, -np.inf, scores)
+        weights = (np.arange(count) == place) - softmax(others, axis=1)
         along = (weights[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-        with np.errstate(divide="ignore"):
-            logits = np.log(own) - np.log(others)
-        found[:, place] = expit(_ends(inference, along, logits, level))
+        found[:, place] = expit(_ends(inference, along, scores[:, place] - logsumexp(others, axis=1), level))
     return found
 
 
 def _rows(weights: Any, names: tuple[str, ...]) -> FloatArray:
     """Return the rows of a matrix over the parameters: weights by name, of one combination or several, or numbers.
 
+    Columns of a table, and text that labels a column, are names.
+
     Raises
     ------
     TypeError, ValueError
         There is no parameter of a name, a weight is no finite number, or the shape is another one.
     """
+    if is_column(weights) and all(isinstance(label, str) for label in getattr(weights, "index", (0,))):
+        weights = dict(weights.items())
     if isinstance(weights, Mapping):
         weights = [weights]
+    if is_table(weights):
+        values = np.atleast_2d(real_array(weights, "weights"))
+        weights = [dict(zip(column_names(weights), row, strict=True)) for row in values.tolist()]
     if isinstance(weights, (list, tuple)) and weights and all(isinstance(one, Mapping) for one in weights):
         rows = np.zeros((len(weights), len(names)))
         for row, one in zip(rows, weights, strict=True):

@@ -350,8 +350,9 @@ class Fit:
         level : float
             Of each interval, in (0, 1).
         of : {"prediction", "score"}
-            The chance of the larger of two labels (the last column of `predict_proba`), or the number that `predict`
-            returns; or the score of `decision_function`.
+            The chance of the second of two labels (the last column of `predict_proba`, which has labels of text in the
+            order of the release, and not in that of the alphabet as estimators of scikit-learn do), or the number that
+            `predict` returns; or the score of `decision_function`.
         offset : array of shape (n,), optional
             As for `decision_function`.
 
@@ -570,9 +571,9 @@ class Fit:
 
         Parameters
         ----------
-        weights : mapping, sequence of mappings, or array of shape (Q,) or (k, Q)
+        weights : mapping, sequence of mappings, table, or array of shape (Q,) or (k, Q)
             Of one combination or several: weights by the names that the summary has, 0 for others; or numbers for all
-            parameters, scores after one another.
+            parameters, scores after one another. A table has names for its columns.
         level : float
             Of the intervals, in (0, 1).
         original_units : bool

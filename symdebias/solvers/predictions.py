@@ -317,13 +317,14 @@ class Predictor:
             numbers = _arrays.codes_array(y, known.values, "y")
             if len(numbers) != rows:
                 raise ValueError(f"y has {len(numbers)} entries, but X has {rows} rows. Pass one per record.")
-            if not np.isin(numbers, self.meaning.values).all():
-                told = ", ".join(str(label) for label in self.classes)
-                raise ValueError(
-                    f"y has labels that the loss does not tell apart: it is one of {told}. Pass records of these alone."
-                )
         else:
-            numbers = _arrays.label_array(y, self.meaning.values, rows=rows)
+            values = self.meaning.values if self.loss.target_values is None else self.loss.target_values
+            numbers = _arrays.label_array(y, values, rows=rows)
+        if not np.isin(numbers, self.meaning.values).all():
+            told = ", ".join(f"{label:g}" if isinstance(label, float) else str(label) for label in self.classes)
+            raise ValueError(
+                f"y has labels that the loss does not tell apart: it is one of {told}. Pass records of these alone."
+            )
         return _arrays.places_among(self.meaning.values, numbers)
 
     def score(self, X: Any, y: Any, sample_weight: Any, offset: Any = None) -> float:

@@ -168,14 +168,15 @@ def _logarithm_rate(inside: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
     """Return the rate of log(inside): 0 where `inside` neither grows nor falls faster than an exponential."""
     if isinstance(inside, sp.exp):
         return growth_rate(inside.args[0], variables)
+    if inside.is_Mul:
+        # The sum of the logarithms of its factors.
+        return sp.Max(0, *(_logarithm_rate(part, variables) for part in inside.args))
+    are_positive = inside.is_Add and all(part.is_positive for part in inside.args)
     if growth_rate(inside, variables) != sp.oo:
-        # Where a distribution function vanishes its logarithm falls like a square.
-        return sp.Integer(0)
-    if inside.is_Add and all(part.is_positive for part in inside.args):
-        return sp.Max(0, *(_logarithm_rate(part, variables) for part in inside.args))
-    if inside.is_Mul and all(part.is_positive for part in inside.args):
-        return sp.Max(0, *(_logarithm_rate(part, variables) for part in inside.args))
-    return sp.oo
+        # A sum falls no faster than each of its terms. Where a distribution function vanishes its logarithm falls like
+        # a square.
+        return sp.Min(*(_logarithm_rate(part, variables) for part in inside.args)) if are_positive else sp.Integer(0)
+    return sp.Max(0, *(_logarithm_rate(part, variables) for part in inside.args)) if are_positive else sp.oo
 
 
 def _exponential_rate(exponent: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
@@ -185,8 +186,12 @@ def _exponential_rate(exponent: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.E
     polynomial = sp.Poly(exponent, *variables)
     if len(variables) == 1 and polynomial.degree() > 1:
         # The leading power decides: exp(-x^2 + 5 x) is bounded.
-        falls = polynomial.degree() % 2 == 0 and polynomial.LC().is_nonpositive
-        return sp.Integer(0) if falls else sp.oo
+        leading = polynomial.LC()
+        if polynomial.degree() % 2 or not leading.is_nonpositive:
+            return sp.oo
+        # exp(-t^2 x^2 + 5 x) is, too, but for t = 0.
+        at_zero = [exponent.xreplace({symbol: sp.Integer(0)}) for symbol in _vanishing(leading)]
+        return sp.Max(0, *(_exponential_rate(_budget.expand(one), variables) for one in at_zero))
     falls = polynomial.total_degree() == 2 and sp.hessian(exponent, variables).is_negative_semidefinite
     for powers, coefficient in polynomial.terms():
         degree = sum(powers)
@@ -197,10 +202,27 @@ def _exponential_rate(exponent: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.E
     return sp.Max(*rates)
 
 
+def _vanishing(coefficient: sp.Expr) -> list[sp.Symbol]:
+    """Return symbols of which one is 0 where a coefficient of one sign is."""
+    if coefficient.is_nonzero:
+        return []
+    if coefficient.is_Add:
+        # All terms are 0 there, and so is the first.
+        return _vanishing(coefficient.args[0])
+    if coefficient.is_Mul:
+        return [symbol for factor in coefficient.args for symbol in _vanishing(factor)]
+    base = coefficient.base if coefficient.is_Pow else coefficient
+    return [base] if base.is_Symbol else []
+
+
 def _rate_of_sides(rate: Callable[[sp.Symbol, int], sp.Expr], variables: Sequence[sp.Symbol]) -> sp.Expr:
-    """Return the largest of the rates of all variables along both halves of their axes, at least 0."""
+    """Return the largest of the rates of all variables along both halves of their axes, at least 0.
+
+    One that changes with another of them has no bound: exp(x y) grows along x as y tells.
+    """
     rates = [rate(variable, side) for variable in variables for side in (1, -1)]
-    return sp.Max(0, *rates) if all(found.is_extended_real for found in rates) else sp.oo
+    are_known = all(found.is_extended_real and not found.has(*variables) for found in rates)
+    return sp.Max(0, *rates) if are_known else sp.oo
 
 
 def _size_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:

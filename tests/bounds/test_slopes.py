@@ -303,3 +303,16 @@ def test_derivatives_of_products_with_logistic_functions(factors, order):
     found, known = plain(tight_derivative(product, U, order)), sp.diff(product, U, order)
     for at in (sp.Rational(-3, 2), sp.Rational(1, 3), sp.Integer(2)):
         assert abs(sp.N(found.subs(U, at) - known.subs(U, at), 30)) < 1e-25
+
+
+@pytest.mark.parametrize("values", [(0.1, 0.2, 0.3), (0.1 + 0.2, 0.7, 1.1), (0, 1, 2)], ids=str)
+def test_conditions_on_labels_hold_for_the_fractions_that_they_are_written_as(values):
+    """1/10 is no number of float64: without it the slope of the first label would count as that of the others."""
+    first = sp.Eq(Y, sp.nsimplify(values[0], rational=True))
+    own = sd.Loss(
+        sp.Piecewise((3 * sp.log(1 + sp.exp(U)), first), (sp.log(1 + sp.exp(U)), True)),
+        score=U, target=Y, target_values=values,
+    )  # fmt: skip
+    assert slope_bound(own) == pytest.approx(3.0)
+    assert curvature_range(own) == pytest.approx((0.0, 0.75), abs=1e-12)
+    assert slope_bound(sd.losses.softmax(3).recoded((0.1, 0.2, 0.3))) == slope_bound(sd.losses.softmax(3))

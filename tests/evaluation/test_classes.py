@@ -80,6 +80,14 @@ def test_all_metrics_and_cross_validation_take_several_classes():
     assert table.estimates["true"].value == pytest.approx(found.estimates["accuracy"].value, rel=1e-12)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_candidates_of_one_score_and_of_several_are_not_compared(order):
+    X, y = records(50)
+    candidates = [("several", lambda X, y: THETA), ("one", lambda X, y: THETA[0])][::order]
+    with pytest.raises(ValueError, match="models of 1 and 3 scores"):
+        cross_validate(dict(candidates), X, y, release=sd.Release(), metric="accuracy", random_state=0)
+
+
 def test_text_labels_and_a_scorer_of_scikit_learn():
     X, y = records(4_000)
     names = np.array(["car", "bus", "walk"])[y]
@@ -151,7 +159,19 @@ def test_a_model_that_predicts_otherwise_is_judged_by_its_own_loss():
     for metric in ("accuracy", "log_loss"):
         with pytest.raises(ValueError, match="the loss of this fit predicts otherwise"):
             evaluate(fit, X, y, metric=metric)
+    with pytest.raises(ValueError, match="than by the softmax of its scores, and no metric by name"):
+        evaluate_all(fit, X, y)
     assert np.isfinite(evaluate(fit, X, y, metric=squares).value)
+
+
+def test_the_overview_of_other_chances_has_the_accuracy():
+    """Twice the scores make other chances and the same class."""
+    u = sp.symbols("u:3", real=True)
+    chosen = sp.Piecewise((u[0], sp.Eq(Y, 0)), (u[1], sp.Eq(Y, 1)), (u[2], True))
+    steep = sp.log(sp.Add(*(sp.exp(2 * one) for one in u))) - 2 * chosen
+    X, y = records(200)
+    found = evaluate_all(fit_of(sd.Loss(steep, score=u, target=Y, target_values=LABELS)), X, y)
+    assert (list(found.estimates), list(found.refused)) == (["accuracy"], ["log_loss"])
 
 
 def test_a_label_that_is_none_of_the_classes_is_refused():

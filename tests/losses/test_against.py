@@ -7,6 +7,7 @@ import pytest
 from instances import U, Y
 
 import symdebias as sd
+from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses.meaning import meaning_of
 
@@ -49,10 +50,18 @@ def test_it_says_nothing_of_other_labels():
     (sd.losses.logistic(), 0, 3, LABELS, "are not two of the values"),
     (sd.losses.logistic(), "car", "bus", LABELS, "label='car' and baseline='bus' are not two of the values"),
     (sd.losses.logistic(), 0, 1, (0, 0), "two or more values"),
+    (sd.losses.logistic(), True, 0, LABELS, "label=True and baseline=0 are not two of the values"),
+    (sd.losses.logistic(), [1], 0, LABELS, "are not two of the values"),
+    (sd.losses.logistic(), 0.1, 0.3, (0.1, 0.2, 0.3), r"at y = 0.1 depends on the last digit.*in steps of one"),
 ])  # fmt: skip
 def test_what_is_not_two_labels_is_refused(loss, label, baseline, of, message):
     with pytest.raises(ValueError, match=message):
         loss.against(label, baseline, of=of)
+
+
+@pytest.mark.parametrize(("label", "baseline", "of"), [(1, 2, (0.1 + 0.2, 1, 2)), (-0.5, 0.75, (3, 0.75, -0.5))])
+def test_bounds_for_central_solvers_are_those_of_both_labels(label, baseline, of):
+    assert slope_bound(sd.losses.logistic().against(label, baseline, of=of)) == pytest.approx(1.0)
 
 
 def test_noise_of_labels_is_undone_for_those_that_count_nothing_too():
@@ -108,6 +117,15 @@ def test_predictions_are_of_both_labels_and_others_are_refused():
     assert fit.score(X[both], names[both]) == pytest.approx(right.mean(), abs=0.01)
     with pytest.raises(ValueError, match="does not tell apart: it is one of car, walk"):
         fit.score(X, names)
+
+
+def test_other_labels_that_are_numbers_are_refused_by_name():
+    X, y = records(2_000)
+    fit = sd.m_estimate(sd.debias(against(0, 2), sd.Release(NOISE)), X, y.astype(float))
+    with pytest.raises(ValueError, match="does not tell apart: it is one of 0, 2"):
+        fit.score(X, y)
+    with pytest.raises(ValueError, match="labels must be 0 or 1 or 2"):
+        fit.score(X, y + 1)
 
 
 @pytest.mark.parametrize("names_labels", [True, False])

@@ -12,6 +12,7 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import symdebias as sd
+from symdebias import inference
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference
 
@@ -48,6 +49,26 @@ def test_weights_by_name_are_those_by_place():
     np.testing.assert_array_equal(fit.combinations({"b": 2.0}).values, [-1.0])
 
 
+def test_tables_and_labelled_columns_are_matched_by_name():
+    fit, weights = made(), {"b": 2.0, "a": 1.0}
+    expected = fit.combinations(weights).interval
+    for given in (pd.Series(weights), pd.DataFrame([weights])):
+        np.testing.assert_array_equal(fit.combinations(given).interval, expected)
+    np.testing.assert_array_equal(fit.combinations(pd.Series([1.0, 2.0, 0.0])).interval, expected)
+    with pytest.raises(ValueError, match="'c' is no parameter"):
+        fit.combinations(pd.DataFrame({"c": [1.0]}))
+
+
+def test_what_rounding_alone_makes_scatter_has_no_error():
+    """Parameters of softmax sum to 0, and the variance of that came out below 0."""
+    apart = np.array([0.1, 0.3, -0.7])
+    fit = made(covariance=np.outer(apart, apart) + np.outer([1, -1, 0], [1, -1, 0]) / 3)
+    for weights in ([3.0, 3.0, 12 / 7], [1.0, 1.0, 4 / 7], [-0.1, -0.1, -0.4 / 7]):
+        assert fit.combinations(weights).standard_errors[0] == 0
+    assert fit.combinations([1.0, 1.0, 4 / 7 + 1e-5]).standard_errors[0] == pytest.approx(7e-6)
+    assert np.isinf(made().combinations([1e200, 0.0, 0.0]).interval).all()
+
+
 def test_single_parameters_are_those_of_the_fit():
     """With few degrees of freedom, bias and an uncertain curvature, each its own."""
     options = {
@@ -73,6 +94,16 @@ def test_many_combinations_are_those_one_by_one():
         np.testing.assert_allclose(found.interval[place], fit.combinations(rows[place]).interval[0], rtol=1e-12)
 
 
+def test_ends_of_an_uncertain_curvature_are_found_once_for_many_combinations(monkeypatch):
+    """Of 1,000 rows; each takes a search for a root."""
+    asked, end = [], inference.fieller_end
+    monkeypatch.setattr(inference, "fieller_end", lambda *given: asked.append(1) or end(*given))
+    fit = made(curving=np.array([[0.1, 0.05], [0.0, 0.0123], [-0.1, 0.02]]))
+    rows = np.random.default_rng(0).normal(size=(1_000, 2))
+    assert np.isfinite(fit.predict_interval(rows)).all()
+    assert len(asked) <= 2
+
+
 def test_units_are_undone_in_combinations_and_applied_to_records():
     release = sd.Release(
         {"age": sd.GaussianMechanism.from_scale(0.5)}, fit_intercept=True, center={"age": 40.0}, scale={"age": 10.0}
@@ -85,6 +116,16 @@ def test_units_are_undone_in_combinations_and_applied_to_records():
     np.testing.assert_allclose(at_fifty, [3.0 + Z * math.sqrt(0.05) * np.array([-1, 1])], rtol=1e-6)
     table = fit.predict_interval(pd.DataFrame({"age": [50.0]}))
     np.testing.assert_array_equal(table, at_fifty)
+
+
+def test_bias_of_a_combination_does_not_hang_on_where_units_begin():
+    """The score in 2005 is that of half a unit after the middle, whatever the bias of an intercept in the year 0."""
+    noise = {"year": sd.GaussianMechanism.from_scale(0.5)}
+    release = sd.Release(noise, fit_intercept=True, center={"year": 2000.0}, scale={"year": 10.0})
+    fit = made(release=release, theta=[2.0, 1.0], covariance=np.diag([0.04, 0.01]), bias=np.array([0.1, 0.01]))
+    found = fit.combinations({"year": 2005.0, "intercept": 1.0}, original_units=True)
+    np.testing.assert_allclose(found.bias_bound, [0.06], rtol=1e-9)
+    np.testing.assert_allclose(found.interval, fit.predict_interval([[2005.0]], of="score"), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("loss", "link"), [
@@ -135,6 +176,17 @@ def test_chances_of_classes_are_by_the_delta_method():
     assert np.all((found[..., 0] < fit.predict_proba(X)) & (fit.predict_proba(X) < found[..., 1]))
     assert fit.predict_interval(X, of="score").shape == (4, 3, 2)
     np.testing.assert_allclose(fit.predict_interval(X, of="score").mean(axis=2), fit.decision_function(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e4, 1e6])
+def test_chances_of_classes_next_to_0_and_1_have_intervals(size):
+    release = sd.Release(target=sd.RandomizedResponse(epsilon=2.0, categories=(0, 1, 2)), noiseless=("a",))
+    fit = made(sd.losses.softmax(3), release, [2.0, 0.0, -2.0], np.eye(3) / 100)
+    (found,) = fit.predict_interval([[size]])
+    assert found[0] == pytest.approx(1.0)
+    assert found[1:] == pytest.approx(0.0)
+    (scores,) = fit.predict_interval([[size]], of="score")
+    assert found[2, 1] <= expit(scores[2, 1] - scores[0, 0])
 
 
 def test_intervals_of_predictions_cover():

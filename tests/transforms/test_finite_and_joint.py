@@ -132,6 +132,32 @@ def test_a_form_that_falls_in_some_directions_and_rises_in_none_is_bounded_by_it
     assert growth_rate(sp.exp(-(U**2) + 3 * U * V - V**2), (U, V)) == sp.oo
 
 
+@pytest.mark.parametrize("expression", [
+    sp.exp(U * V) * sp.exp(-sp.Abs(U)), sp.exp(sp.Abs(U * V)), sp.exp(sp.Max(0, U * V)),
+    sp.exp(U * V) * sp.exp(-sp.exp(U)), sp.exp(sp.log(1 + sp.exp(U)) * (1 + V**2)),
+], ids=str)  # fmt: skip
+def test_a_rate_along_one_variable_that_another_one_changes_is_no_bound(expression):
+    """Under Laplace noise of both exp(u v) has no mean."""
+    assert growth_rate(expression, (U, V)) == sp.oo
+
+
+def test_a_leading_power_that_a_parameter_takes_away_does_not_decide():
+    t = sp.Symbol("t", real=True)
+    assert growth_rate(sp.exp(-(t**2) * U**2 + 5 * U), (U,)) == 5
+    assert growth_rate(sp.exp(-(t**2) * V**2 * U**4 + U**2), (U,)) == sp.oo
+    assert growth_rate(sp.exp(-(t**2 + V**2) * U**2 + 3 * U), (U,)) == 3
+    assert growth_rate(sp.exp(-((V - t * U) ** 2)), (U,)) == 0
+    assert growth_rate(sp.exp(-(t**2 + 1) * U**2 + 3 * U), (U,)) == 0
+
+
+@pytest.mark.parametrize(("inside", "rate"), [
+    (2 * sp.exp(-sp.exp(U)), 1), ((1 + U**2) * sp.exp(-sp.exp(3 * U)), 3),
+    (sp.exp(-sp.exp(U)) + sp.exp(-sp.exp(2 * U)), 1), (1 + sp.exp(-sp.exp(U)), 0), (2 * (1 + sp.exp(U)), 0),
+], ids=str)  # fmt: skip
+def test_logarithms_of_what_falls_faster_than_an_exponential_grow(inside, rate):
+    assert growth_rate(sp.log(inside), (U,)) == rate
+
+
 # ---- the joint rule --------------------------------------------------------------------------------------
 
 COVARIANCE = np.array([[0.3, 0.1], [0.1, 0.2]])

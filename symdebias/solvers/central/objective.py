@@ -254,4 +254,5 @@ def _ranges(problem: ConvexProblem) -> tuple[tuple[float, float], ...]:
     declared = problem.records.correction.loss
     ranges = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.bounds.target)
     up = problem.bounds.norm * (1 + 2.0**-50)
-    return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in ranges)
+    # Labels without a loss have what every range has as well, that of a row of zeros.
+    return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in ranges if (low, high) != (0, 0))

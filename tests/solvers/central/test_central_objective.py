@@ -27,6 +27,18 @@ def fitted(loss=LOGISTIC, data=None, **options):
         return sd.objective_perturbation(loss, X, y, **arguments | options)
 
 
+def test_labels_that_count_nothing_do_not_change_the_noise():
+    """The loss of a third label is 0, whose gradients are those of rows of zeros."""
+    X, y = clipped_records()
+    against = LOGISTIC.against(1, -1, of=(-1, 0, 1))
+    two, three = fitted(data=(X, y)), fitted(against, data=(X, y))
+    assert three.diagnostics["noise_scale"] == pytest.approx(two.diagnostics["noise_scale"], rel=1e-9)
+    np.testing.assert_allclose(three.theta, two.theta, rtol=1e-6)
+    some = np.where(np.arange(len(y)) % 3 == 0, 0.0, y)
+    alone = fitted(data=(X[some != 0], y[some != 0]))
+    np.testing.assert_allclose(fitted(against, data=(X, some)).theta, alone.theta, rtol=1e-6)
+
+
 # ---- the minimiser ---------------------------------------------------------------------------------------
 
 
