@@ -220,7 +220,7 @@ def test_the_hessian_with_scales_of_the_records_own():
 
 @pytest.mark.parametrize(("scales", "message"), [
     (np.ones(3), "must be"), (np.ones((4, 3)), "must be"), (-np.ones(4), "negative in row 0"),
-    (np.full(4, np.nan), "NaN"), (np.ones((4, 2)), "column 1, which has no normal noise"),
+    (np.full(4, np.nan), "NaN"), (np.ones((4, 2)), "column b, which has no normal noise"),
     (["a"] * 4, "real numbers"),
 ], ids=["short", "wide", "negative", "nan", "noiseless", "text"])  # fmt: skip
 def test_noise_scales_that_are_refused(scales, message):
