@@ -204,6 +204,7 @@ def coverage(release, X, y, best, draws):
     return sum(inside), len(inside)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("draws", [40, pytest.param(300, marks=pytest.mark.exhaustive)])
 def test_intervals_cover_the_fit_of_the_true_records(draws):
     """At least 95% within five standard deviations of a binomial: 40 draws see 80% with a chance above .9."""

@@ -230,6 +230,7 @@ def test_a_wrong_sampler_is_seen(family, stretch, shift):
     assert "the sampler does NOT draw what is declared" in str(check)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_mechanisms_draw_what_they_declare(name, seed):

@@ -103,6 +103,7 @@ HEAVY = {
 COVERAGE = {"lognormal": 0.986, "t3": 0.975, "leverage": 0.980, "uniform": 0.996, "normal": 0.993}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[] if kind == "lognormal" else pytest.mark.exhaustive) for kind in HEAVY]
 )
@@ -166,6 +167,7 @@ def test_a_bias_holds_for_the_spreads_of_scores_that_strong_noise_leaves_possibl
     assert covered >= 22
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
 def test_a_bias_holds_for_scores_in_the_middle_where_far_ones_make_the_variance(metric):
     """Of lognormal scores under Laplace noise of 1 the variance said little: 2 and 60% of 60 intervals covered.

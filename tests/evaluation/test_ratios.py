@@ -152,6 +152,7 @@ def test_r2_has_the_error_that_it_states(target):
     assert stats.chi2(60).ppf(1e-4) < np.sum(np.square(z)) < stats.chi2(60).isf(1e-4)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("metric", "rare"), [("precision", False), ("recall", True), ("f1", False), ("f1", True)])
 def test_rates_have_the_errors_that_they_state(metric, rare):
     """60 draws of 1,500 records, normal noise and flipped labels: standard errors a third off are seen, and a bias of

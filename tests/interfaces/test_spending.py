@@ -36,6 +36,7 @@ def test_every_way_spends_the_same_budget(problem):
         assert release.groups[0][1].radius == problem.radius
 
 
+@pytest.mark.in_turn
 def test_each_way_is_better_than_the_one_before(spendings):
     """Ratios of 8 and more are expected, and means of 6 draws are right to a factor of 3 at worst."""
     recipe, split, *designed = spendings

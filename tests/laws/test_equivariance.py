@@ -121,6 +121,7 @@ def test_units_change_nothing_for_a_free_form_loss(scales):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "method", ["naive", "regression_calibration", "simex", "conditional_score", "monte_carlo_score"]
 )
