@@ -4,8 +4,9 @@ One line for each; tests hold what it says against the expressions. SymPy is not
 answered before it is there.
 """
 
-import difflib
 from dataclasses import dataclass
+
+from symdebias._called import as_name, by_other_names, meant
 
 
 @dataclass(frozen=True)
@@ -62,25 +63,17 @@ _ELSEWHERE = {
     "quantile": "absolute_error l1 lad mae mean_absolute_error median pinball pinball_loss",
     "softmax": "categorical_crossentropy mnlogit multiclass multinomial sparse_categorical_crossentropy",
 }
-_OWN = {other: name for name, others in _ELSEWHERE.items() for other in others.split()}
+_OWN = by_other_names(_ELSEWHERE)
 
 
 def why_outside(name: str) -> str:
     """Return why there is no loss of a name, and what to do; empty where nothing is to be said but the names."""
-    return _OUTSIDE.get(_as_name(name), "")
+    return _OUTSIDE.get(as_name(name), "")
 
 
 def called_here(name: str) -> str | None:
     """Return the loss of the catalogue that is meant by a name: that of another library, or one that is mistyped."""
-    asked = _as_name(name)
-    if asked in CATALOGUE or asked in _OWN:
-        return _OWN.get(asked, asked)
-    alike = difflib.get_close_matches(asked, (*CATALOGUE, *_OWN), 1, cutoff=0.75)
-    return _OWN.get(alike[0], alike[0]) if alike else None
-
-
-def _as_name(text: str) -> str:
-    return text.strip().lower().replace("-", "_").replace(" ", "_")
+    return meant(name, CATALOGUE, _OWN)
 
 
 # Those that a name says all of, and those of which the labels say the rest.

@@ -1,6 +1,6 @@
 """The metrics by name, and what others call them: what reads the words of users looks here, before NumPy is there."""
 
-import difflib
+from symdebias._called import as_name, by_other_names, meant
 
 METRICS = (
     "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
@@ -16,7 +16,7 @@ _ELSEWHERE = {
     "roc_auc": "auc auc_score auroc c_statistic roc_auc_score",
     "squared_error": "l2 least_squares mean_squared_error mse neg_mean_squared_error squared_loss",
 }
-_OWN = {other: name for name, others in _ELSEWHERE.items() for other in others.split()}
+_OWN = by_other_names(_ELSEWHERE)
 _ROOTS = ("rmse", "root_mean_squared_error", "neg_root_mean_squared_error")
 
 
@@ -28,9 +28,7 @@ def called_here(name: str) -> str:
     >>> called_here("AUC"), called_here("kappa")
     ('Here it is called roc_auc.', '')
     """
-    asked = name.strip().lower().replace("-", "_").replace(" ", "_")
-    if asked in _ROOTS:
+    if as_name(name) in _ROOTS:
         return "It is the root of squared_error."
-    alike = [asked] if asked in METRICS else difflib.get_close_matches(asked, (*METRICS, *_OWN), 1, cutoff=0.75)
-    own = _OWN.get(asked) or (_OWN.get(alike[0], alike[0]) if alike else None)
+    own = meant(name, METRICS, _OWN)
     return f"Here it is called {own}." if own else ""

@@ -23,6 +23,7 @@ LAYERS = [
         "_garbage",
         "_columns",
         "_markup",
+        "_called",
         "_losses",
         "_metrics",
         "_rows",

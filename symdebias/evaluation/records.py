@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 
 from symdebias._arrays import (
     FloatArray,
@@ -42,8 +41,6 @@ from symdebias.solvers.predictions import Predictor
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
-# Scores of each class that a fit's predictions are compared at.
-_PROBED = 5
 # A record with more than this share of the weights is looked at as if it were left out.
 _MUCH_WEIGHT = 0.05
 # What metrics take scores for, and the links of fits for which they are that; None is that of losses whose scores
@@ -496,13 +493,9 @@ def scores_of(model: Any) -> int:
 
 def is_softmax(fit: Fit, metric: str) -> bool:
     """Whether what a metric takes scores for is what a fit predicts: the class of the largest, or their softmax."""
-    predictor, count = Predictor.of(fit), len(fit.theta)
-    probes = np.linspace(-2.0, 2.0, _PROBED * count).reshape(count, -1).T
-    probes = np.concatenate([np.roll(probes, shift, axis=1) for shift in range(count)])
+    predictor = Predictor.of(fit)
     try:
-        if metric == "accuracy":
-            return np.array_equal(predictor.codes(probes), probes.argmax(axis=1))
-        return np.allclose(predictor.probabilities(probes), softmax(probes, axis=1), rtol=1e-9)
+        return predictor.picks_largest if metric == "accuracy" else predictor.is_softmax
     except ValueError:
         return False
 

@@ -4,10 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from symdebias import _optional
-from symdebias._arrays import check_same_index
 from symdebias.evaluation import evaluate
 from symdebias.evaluation.estimate import HIGHER_IS_BETTER, check_options
-from symdebias.evaluation.models import in_labels_of
 from symdebias.interfaces.debiased import Debiased
 from symdebias.losses import Loss
 
@@ -91,14 +89,11 @@ class CorrectedScorer:
                 f"got {type(estimator).__name__}. Fit one of these."
             )
         _validation.check_is_fitted(estimator, "fit_")
-        if estimator.release is not None:
-            # Coded labels have no row labels any more.
-            check_same_index(X, y, sample_weight=sample_weight)
         found = evaluate(
-            estimator.fit_,
+            estimator,
             X,
-            estimator.released_target(y),
-            metric=in_labels_of(estimator.fit_, self.metric),
+            y,
+            metric=self.metric,
             sample_weight=sample_weight,
             threshold=self.threshold,
             offset=offset,

@@ -217,9 +217,8 @@ def _names_of_scores(fit: "Fit") -> tuple[str, ...]:
     scores, coupling = fit.corrected.declared.scores, fit.corrected.release.coupling
     labels = None if coupling is not None else labels_of_target(fit.corrected.release.target, "range")
     if labels is not None and labels.is_text and len(labels.values) == len(scores):
-        # A score stands for the label that is predicted where it alone is large.
-        predicted = Predictor.of(fit).codes(3 * np.eye(len(scores)))
-        if np.array_equal(predicted, np.arange(len(scores))):
+        # A score stands for the label that is predicted where it is the largest.
+        if Predictor.of(fit).picks_largest:
             return tuple(map(str, labels.values))
     return tuple(map(str, scores))
 

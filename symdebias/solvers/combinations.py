@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # Combinations whose covariance is held at a time.
 _AT_ONCE = 256
-# Scores that tell whether chances are a softmax.
-_PROBES = np.linspace(-2.0, 2.0, 5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +94,7 @@ def _told(mapped: Inference, values: FloatArray, level: float) -> tuple[FloatArr
 def predicted_interval(fit: "Fit", X: Any, level: float, of: str, offset: Any, inference: Inference) -> FloatArray:
     """Return the ends of intervals of scores or predictions at true records; see `Fit.predict_interval`."""
     predictor = Predictor.of(fit)
-    scores, rows = predictor.scores(X, offset), predictor.rows(X)
+    rows, scores = predictor.rows_and_scores(X, offset)
     if of == "score":
         if scores.ndim == 1:
             return _ends(inference, rows, scores, level)
@@ -131,8 +129,7 @@ def _chances_of_several(
         The chances are no softmax of the scores.
     """
     count = scores.shape[1]
-    probes = np.stack([np.roll(np.resize(_PROBES, count), shift) for shift in range(count)])
-    if not np.allclose(predictor.probabilities(probes), softmax(probes, axis=1), rtol=1e-9):
+    if not predictor.is_softmax:
         raise ValueError(
             f"{predictor.loss.expression} predicts other chances than the softmax of its scores, and nothing says how "
             'far they are known. Ask for of="score".'

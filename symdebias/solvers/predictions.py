@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 2**15
 # Of so many records it is seen whether they may be released ones, and this share is many.
 _LOOKED_AT, _MANY = 4096, 0.05
+# Scores of each label that what is predicted is compared at.
+_PROBED = 5
 # A score in the place of one that is infinite.
 _FARTHEST = 1e100
 
@@ -95,6 +97,35 @@ class Predictor:
         return found
 
     @property
+    def picks_largest(self) -> bool:
+        """Whether there is a score for each label, and the one of least loss is that of the largest score."""
+        probes = self._probes()
+        return self._has_score_for_each and np.array_equal(self.codes(probes), probes.argmax(axis=1))
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether there is a score for each label, and chances are the softmax of the scores.
+
+        Raises
+        ------
+        ValueError
+            There are no chances; see `probabilities`.
+        """
+        probes = self._probes()
+        found = self.probabilities(probes)
+        return self._has_score_for_each and np.allclose(found, special.softmax(probes, axis=1), rtol=1e-9)
+
+    @property
+    def _has_score_for_each(self) -> bool:
+        return len(self.meaning.values) == len(self.loss.scores)
+
+    def _probes(self) -> FloatArray:
+        """Return points in several scores, each of which is the largest at some of them."""
+        count = len(self.loss.scores)
+        probes = np.linspace(-2.0, 2.0, _PROBED * count).reshape(count, -1).T
+        return np.concatenate([np.roll(probes, shift, axis=1) for shift in range(count)])
+
+    @property
     def labels_known(self) -> Labels | None:
         """The labels as their owner knows them, where a channel noises them."""
         return labels_of_target(self.release.target, "range") if self.release.coupling is None else None
@@ -126,6 +157,16 @@ class Predictor:
         ValueError
             X or the offset does not fit, or the fit had an offset and none is given.
         """
+        self._require_matching(X, offset)
+        return self._with_offset(self._scores(X), offset)
+
+    def rows_and_scores(self, X: Any, offset: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Return what `rows` and `scores` do."""
+        self._require_matching(X, offset)
+        rows = self.rows(X)
+        return rows, self._with_offset(rows @ self.theta.T, offset)
+
+    def _require_matching(self, X: Any, offset: Any) -> None:
         if offset is None and self.has_offset:
             raise ValueError(
                 "this fit has an offset, and nothing is predicted without one. Pass offset=, with zeros for an "
@@ -136,7 +177,9 @@ class Predictor:
                 "the columns of this fit have no names, so that those of a table cannot be matched. Pass an array in "
                 "the order of the fit, or fit with noised.release or release.bind(names)."
             )
-        scores = self._scores(X)
+
+    @staticmethod
+    def _with_offset(scores: FloatArray, offset: Any) -> FloatArray:
         if offset is None:
             return scores
         known = as_offset(offset, len(scores))

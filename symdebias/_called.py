@@ -1,0 +1,41 @@
+"""What is meant by a name: by that of another library, or by a mistyped one."""
+
+import difflib
+from collections.abc import Collection, Mapping
+
+# Names that are less alike are others.
+_ALIKE = 0.75
+
+
+def by_other_names(elsewhere: Mapping[str, str]) -> dict[str, str]:
+    """Return our name for each of the names, between blanks, that others have for it."""
+    return {other: name for name, others in elsewhere.items() for other in others.split()}
+
+
+def as_name(text: str) -> str:
+    """Return a text as names are written here."""
+    return text.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def meant(text: str, own: Collection[str], others: Mapping[str, str]) -> str | None:
+    """Return which of our own names is meant by a text, or None.
+
+    Parameters
+    ----------
+    text : str
+        What was written.
+    own : collection of str
+        Our names.
+    others : mapping from str to str
+        What `by_other_names` returned.
+
+    Examples
+    --------
+    >>> others = by_other_names({"squared_error": "mse l2"})
+    >>> [meant(text, ("squared_error", "r2"), others) for text in ("MSE", "squared error", "squard_error", "kappa")]
+    ['squared_error', 'squared_error', 'squared_error', None]
+    """
+    asked = as_name(text)
+    if asked not in own and asked not in others:
+        asked = next(iter(difflib.get_close_matches(asked, (*own, *others), 1, cutoff=_ALIKE)), "")
+    return others.get(asked, asked) or None
