@@ -377,7 +377,8 @@ def _one(reader: Reader, text: str, watch: Watch, report: Report, *, traced: boo
     watch.events.clear()
     watch.steps.clear()
     if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, HANG)
+        # Again and again: what is raised in a callback of Python's collector is lost.
+        signal.setitimer(signal.ITIMER_PROF, HANG, HANG)
     began = time.process_time()
     try:
         # A warning tells the reader's caller of numbers that were computed with before they were checked.

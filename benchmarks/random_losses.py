@@ -444,7 +444,8 @@ def _limited(seed: int, *, seconds: float, compile_kernels: bool, plain: int | N
     warnings.simplefilter("ignore", sd.VarianceWarning)
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGPROF, _stop)
-        signal.setitimer(signal.ITIMER_PROF, LONGEST)
+        # Again and again: what is raised in a callback of Python's collector is lost.
+        signal.setitimer(signal.ITIMER_PROF, LONGEST, 1.0)
     try:
         with sd.derivation_limits(seconds=seconds):
             return run(seed, compile_kernels=compile_kernels)

@@ -7,10 +7,14 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
+import time
 
 FOUND = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+# In seconds; an answer takes a moment.
+_LONGEST = 60.0
 # How far a page reaches to the right, and what on it does. What a block of its own scrolls does not widen the page.
 _OVERFLOW = """(() => {
   const wide = document.documentElement.clientWidth;
@@ -95,6 +99,7 @@ class Browser:
 
     def _next(self):
         while b"\0" not in self._rest:
+            assert select.select([self._from], [], [], _LONGEST)[0], "the browser does not answer"
             read = os.read(self._from, 1 << 16)
             assert read, "the browser has ended"
             self._rest += read
@@ -109,8 +114,9 @@ class Browser:
         self("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600)
         self("Emulation.setEmulatedMedia", media=media)
         self("Page.navigate", url=path.resolve().as_uri())
+        deadline = time.monotonic() + _LONGEST
         while self.evaluate("document.readyState") != "complete" or self.evaluate("location.href") == "about:blank":
-            pass
+            assert time.monotonic() < deadline, "the page is not shown"
 
     def evaluate(self, expression):
         """Return the value of an expression of the page."""

@@ -8,6 +8,8 @@ import traceback
 import warnings
 
 NOBODY = 65534
+# In seconds; what a child does takes a moment.
+LONGEST = 120.0
 
 
 def start(work):
@@ -29,8 +31,18 @@ def start(work):
 
 
 def status(child):
-    """Wait for a child, and return 0 where its work was done, or minus the signal that killed it."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    """Wait for a child, and return 0 where its work was done, or minus the signal that killed it.
+
+    One that does not end is killed.
+    """
+    deadline = time.monotonic() + LONGEST
+    while (found := os.waitpid(child, os.WNOHANG)) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            found = os.waitpid(child, 0)
+            break
+        time.sleep(0.001)
+    return os.waitstatus_to_exitcode(found[1])
 
 
 def kill_while(work, count, *, longest):

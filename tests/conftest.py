@@ -5,6 +5,7 @@ leaves it out: nothing is skipped, and the head of the report names what was not
 """
 
 import doctest
+import faulthandler
 import gc
 import importlib.util
 import os
@@ -27,6 +28,8 @@ os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-test
 
 PART = turns.chosen()
 
+# In seconds, some ten times what the longest test takes on a busy machine.
+LONGEST = 900.0
 DATA = "SYMDEBIAS_DATA"
 # What a test may need that not every machine has, and whether it is here.
 HERE = {
@@ -96,10 +99,32 @@ def data_folder():
     return os.environ[DATA]
 
 
+STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config):
+    # That of the process: while a test runs, what it writes is caught.
+    config.stash[STDERR] = os.dup(2)
+
+
+def pytest_unconfigure(config):
+    os.close(config.stash[STDERR])
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--files-in-turn", type=int, default=1, metavar="N", help="only one in N files of tests: those of this part"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Say where a test hangs and end the process, whatever holds Python's lock: nobody waits for a run without end."""
+    faulthandler.dump_traceback_later(LONGEST, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_ignore_collect(collection_path, config):

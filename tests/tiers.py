@@ -6,7 +6,6 @@ number of records of a call decides which one answers, and a kernel that Python 
 next file of tests on: what is called twice in a file is the same twice.
 """
 
-import threading
 from collections import Counter
 
 import numpy as np
@@ -39,7 +38,6 @@ class Tiered:
         self.is_read_enough = False
         self._source, self._compile_it = source, compile_it
         self._plain = self._compiled = None
-        self._lock = threading.Lock()
 
     def __call__(self, *arguments):
         count = len(arguments[1])
@@ -55,7 +53,8 @@ class Tiered:
     @property
     def compiled(self):
         """The kernel of the library."""
-        with self._lock:
+        # No other thread makes a plain kernel meanwhile, for which nothing is compiled.
+        with cache._LOCK:
             if self._compiled is None:
                 self._compiled = self._compile_it()
         return self._compiled

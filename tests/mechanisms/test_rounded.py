@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from fractions import Fraction
 
+import children
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -341,11 +342,7 @@ def test_each_call_has_bits_of_its_own_and_so_has_each_process():
     first, second = (mechanism.privatize(np.zeros(50)) for _ in range(2))
     assert len(set(first) & set(second)) < 3
     reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writing, mechanism.privatize(np.zeros(50)).tobytes())
-        os._exit(0)
-    os.waitpid(child, 0)
+    assert children.status(children.start(lambda: os.write(writing, mechanism.privatize(np.zeros(50)).tobytes()))) == 0
     apart = np.frombuffer(os.read(reading, 400))
     os.close(reading)
     os.close(writing)

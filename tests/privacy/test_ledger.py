@@ -443,12 +443,12 @@ def test_a_lock_ends_with_the_process_that_held_it(path, book):
             time.sleep(60)
 
     child = children.start(hold)
-    os.read(ready, 1)
+    os.close(told)
+    assert os.read(ready, 1) == b"."
     os.kill(child, signal.SIGKILL)
     children.status(child)
     book.charge(PURE)
     os.close(ready)
-    os.close(told)
 
 
 # ---- disks and users -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 
@@ -217,6 +218,7 @@ def test_a_process_that_is_killed_is_gone_on_with(place, tmp_path, monkeypatch):
     )
     while not place.exists():
         assert process.poll() is None, process.stderr.read()
+        time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
