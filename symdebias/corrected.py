@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from symdebias import _markup, assessment
 from symdebias._arrays import FloatArray, column_names, is_table, shown_names
+from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE
 from symdebias._table_rows import first_row
 from symdebias.assessment import Certificate, Tradeoff, wording
@@ -221,7 +222,8 @@ class CorrectedLoss:
             raise ValueError(f"method={self.method!r} needs no radius, score variance and n; use it as it is.")
         if self.label_mixing is not None:
             raise ValueError("the nearest loss in the range of a channel needs no radius, score variance and n.")
-        return self.with_design(self.shown.designed(radius=radius, score_variance=score_variance, records=n))
+        with one_thread():
+            return self.with_design(self.shown.designed(radius=radius, score_variance=score_variance, records=n))
 
     def with_design(self, design: Design) -> "CorrectedLoss":
         """Return the surrogate with the given numbers in place of its own."""

@@ -25,7 +25,7 @@ from symdebias.mechanisms import sampling
 
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
-# Workers have a core each. Threads that share out a small product wait for one another in a loop, and are lost to a fork.
+# Workers have a core each. Threads that share out a small product wait for one another in a loop and are lost to forks.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 PART = turns.chosen()

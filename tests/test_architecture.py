@@ -15,6 +15,7 @@ LAYERS = [
         "_domains",
         "_fieller",
         "_arrays",
+        "_blas",
         "_tables",
         "_randomness",
         "_optional",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from symdebias._arrays import FloatArray, target_array
+from symdebias._blas import one_thread
 from symdebias._domains import COUNT, POSITIVE, is_integer
 from symdebias.evaluation.metric import LARGEST, Metric
 from symdebias.evaluation.models import Model, as_fitted
@@ -189,6 +190,7 @@ def calibration_curve(
     return calibration_curve_of(records, model, points=points, bandwidth=bandwidth, link=link)
 
 
+@one_thread()
 def calibration_curve_of(
     records: Records,
     theta_or_fit: Fit | ArrayLike,

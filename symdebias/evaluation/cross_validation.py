@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray, take_rows
+from symdebias._blas import one_thread
 from symdebias._domains import Integer
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
@@ -102,6 +103,7 @@ class CrossValidation:
         return "\n".join(lines)
 
 
+@one_thread()
 def cross_validate(
     candidates: Mapping[str, Candidate],
     X: Any,

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
+from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Interval
 from symdebias._metrics import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
@@ -277,6 +278,7 @@ def evaluate(
     return estimated_on(records, model, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
+@one_thread()
 def estimated_on(
     records: Records,
     theta_or_fit: Fit | ArrayLike,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, real_array
+from symdebias._blas import one_thread
 from symdebias._domains import COUNT, is_integer
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
@@ -191,6 +192,7 @@ def roc_curve(
     return roc_curve_of(records, model, thresholds=thresholds, radius=radius, label_model=label_model)
 
 
+@one_thread()
 def roc_curve_of(
     records: Records,
     theta_or_fit: Fit | ArrayLike,

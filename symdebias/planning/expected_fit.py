@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
@@ -384,6 +385,7 @@ class Study:
         return np.asarray(-np.linalg.solve(self.hessian, wrong))
 
 
+@one_thread()
 def expected_fit(
     loss: Loss,
     release: Release,

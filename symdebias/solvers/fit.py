@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._blas import one_thread
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
@@ -384,7 +385,8 @@ class Fit:
         """
         if of not in ("prediction", "score"):
             raise ValueError(f'of={of!r:.60} is not known. Choose "prediction" or "score".')
-        return predicted_interval(self, X, level, of, offset, self._inference())
+        with one_thread():
+            return predicted_interval(self, X, level, of, offset, self._inference())
 
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, offset: Any = None) -> float:
         """Return how well true records are predicted: the accuracy of labels, R2 of numbers.

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, require_squares
+from symdebias._blas import one_thread
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
@@ -195,7 +196,7 @@ def m_estimate(
     if is_held:
         corrected, checked = holding(corrected, checked, as_offset(offset, len(checked)))
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
-    with kept(checkpoint) as journal, progress_bar(progress, None, "record") as advance:
+    with one_thread(), kept(checkpoint) as journal, progress_bar(progress, None, "record") as advance:
         checked = replace(checked, watched=advance) if progress else checked
         return estimated(
             corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,

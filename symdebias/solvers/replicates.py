@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index
+from symdebias._blas import one_thread
 from symdebias._domains import COUNT
 from symdebias._randomness import generator
 from symdebias.codegen.parallel import over_chunks
@@ -260,7 +261,7 @@ def sgd_replicates(
     corrected, run, factor, marked = checked_run(
         corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )
-    with kept(checkpoint) as journal:
+    with one_thread(), kept(checkpoint) as journal:
         if journal is not None:
             arguments = {
                 "solver": "sgd_replicates",

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
+from symdebias._blas import one_thread
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.checks.mismatch import refuse_mismatch_of_some
@@ -190,7 +191,7 @@ def sgd(
     >>> bool(fit.theta[0] > 0 > fit.theta[1])
     True
     """
-    with kept(checkpoint) as journal:
+    with one_thread(), kept(checkpoint) as journal:
         return _trained(
             corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
             smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
@@ -249,7 +250,7 @@ def continued(
         for name, one in inspect.signature(sgd).parameters.items()
         if one.kind is inspect.Parameter.KEYWORD_ONLY and name != "checkpoint"
     }
-    with kept(checkpoint) as journal:
+    with one_thread(), kept(checkpoint) as journal:
         return _trained(corrected, X, y, after, is_stream=is_stream, journal=journal, **(defaults | options))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
+from symdebias._blas import one_thread
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
 from symdebias.checks.mismatch import refuse_mismatch
@@ -124,10 +125,11 @@ def m_estimate(
     )
     refuse_mismatch(corrected, checked)
     corrected, checked = holding(corrected, checked)
-    return estimated(
-        corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
-        codes=None if clusters is None else checked.clusters(), factor=checked.gain, began=began,
-    )  # fmt: skip
+    with one_thread():
+        return estimated(
+            corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
+            codes=None if clusters is None else checked.clusters(), factor=checked.gain, began=began,
+        )  # fmt: skip
 
 
 def sgd(

@@ -10,6 +10,7 @@ from typing import ParamSpec
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._blas import one_thread
 from symdebias._randomness import generator
 from symdebias.exceptions import InferenceError, SymdebiasError
 from symdebias.inference import deciding_each
@@ -30,6 +31,7 @@ def with_error_of_estimates(solver: Callable[_P, Fit]) -> Callable[_P, Fit]:
     signature = inspect.signature(solver)
 
     @functools.wraps(solver)
+    @one_thread()
     def fitted(*given: _P.args, **options: _P.kwargs) -> Fit:
         bound = signature.bind(*given, **options)
         bound.apply_defaults()
