@@ -249,6 +249,7 @@ def test_a_process_that_is_killed_is_gone_on_with(place, tmp_path, monkeypatch):
     ],
 )
 def test_another_run_is_refused(changed, message, place, monkeypatch):
+    changed = dict(changed)
     X, y = learnable()
     options = {"step_size": 0.2, "batch_size": 32, "l2": 0.1, "epochs": 3, "random_state": 3, "checkpoint": place}
     restore = killed_at(monkeypatch, 1)
