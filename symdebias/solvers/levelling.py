@@ -109,7 +109,7 @@ def levelling_of(
             statistic = many.statistic(sign * move, place)
             if statistic is None:
                 continue
-            variance = functools.partial(fieller_variance, slope=sign * slope, bend=bend)
+            variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=float(allowed[place]))
             end = _end(_beyond(statistic, variance, needed), reach)
             plain = _end(_beyond(float, variance, needed), reach)
@@ -120,6 +120,10 @@ def levelling_of(
                     0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
                 )
     return found if found.any() else None
+
+
+def _variance(t: float, *, slope: float, bend: float) -> float:
+    return float(fieller_variance(t, slope, bend))
 
 
 def _needed(t: float, *, variance: Callable[[float], float], bias_ratio: float) -> float:

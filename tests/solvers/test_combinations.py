@@ -12,7 +12,6 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 import symdebias as sd
-from symdebias import inference
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference
 
@@ -94,14 +93,21 @@ def test_many_combinations_are_those_one_by_one():
         np.testing.assert_allclose(found.interval[place], fit.combinations(rows[place]).interval[0], rtol=1e-12)
 
 
-def test_ends_of_an_uncertain_curvature_are_found_once_for_many_combinations(monkeypatch):
-    """Of 1,000 rows; each takes a search for a root."""
-    asked, end = [], inference.fieller_end
-    monkeypatch.setattr(inference, "fieller_end", lambda *given: asked.append(1) or end(*given))
-    fit = made(curving=np.array([[0.1, 0.05], [0.0, 0.0123], [-0.1, 0.02]]))
-    rows = np.random.default_rng(0).normal(size=(1_000, 2))
-    assert np.isfinite(fit.predict_interval(rows)).all()
-    assert len(asked) <= 2
+def test_ends_of_many_combinations_are_those_one_by_one():
+    """Each is found as if it were by itself, to the last bit, whatever is uncertain of it."""
+    curving = np.array([[0.1, 0.05], [0.0, 0.0123], [-0.1, 0.02]])
+    fit = made(
+        bias=np.array([0.0, 0.3, 0.02]), curving=curving, levelling=np.array([[0.0, 0.2], [0.01, 0.0], [0.02, 0.02]]),
+        degrees_of_freedom=np.array([np.inf, 7.5, np.inf]),
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(700, 3)) * (rng.random((700, 3)) < 0.5)
+    for level in (0.1, 0.8, 0.95):
+        found = fit.combinations(rows, level=level)
+        for place in range(0, 700, 23):
+            alone = fit.combinations(rows[place], level=level)
+            np.testing.assert_array_equal(found.interval[place], alone.interval[0])
+            np.testing.assert_array_equal(found.pvalues[place], alone.pvalues[0])
 
 
 def test_units_are_undone_in_combinations_and_applied_to_records():

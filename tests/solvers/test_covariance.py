@@ -11,7 +11,15 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, critical_value, require_variances, sandwich, two_sided_pvalue, wald_test
+from symdebias.inference import (
+    Inference,
+    critical_value,
+    critical_values,
+    require_variances,
+    sandwich,
+    two_sided_pvalue,
+    wald_test,
+)
 from symdebias.solvers.cluster_freedom import ClusterParts
 from symdebias.solvers.coefficients import Coefficients
 
@@ -388,6 +396,17 @@ def test_a_large_bias_leaves_one_tail(level):
     for bias in (1e3, 1e9, 1e17, 1e300):
         assert critical_value(level, bias) == pytest.approx(bias + stats.norm.ppf(level), rel=1e-15)
     assert critical_value(level, np.inf) == np.inf
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.8, 0.95, 0.9999])
+def test_critical_values_of_many_biases_are_those_one_by_one(level):
+    bias = np.concatenate([[0.0, 1e-10, 1e-9, 39.99, 40.0, 40.01, 1e5, np.inf], np.geomspace(1e-6, 30, 200)])
+    freedom = np.where(np.arange(len(bias)) % 3 == 0, np.linspace(1, 60, len(bias)), np.inf)
+    found = critical_values(level, bias, freedom)
+    expected = [critical_value(level, *one) for one in zip(bias.tolist(), freedom.tolist(), strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    pvalues = [two_sided_pvalue(*one) for one in zip(found[9:], bias[9:].tolist(), freedom[9:].tolist(), strict=True)]
+    np.testing.assert_allclose(pvalues, 1 - level, rtol=1e-9)
 
 
 def test_the_noncentrality_is_the_largest_over_the_box():
