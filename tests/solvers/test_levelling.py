@@ -31,20 +31,22 @@ def fitted(noised, **how):
         return sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y, **how)
 
 
-def profile_test(noised, place, value):
-    """Return the score test of one of two parameters, the other at its minimum, from its formula."""
-    X = np.column_stack([np.asarray(noised.X)[:, 0], np.ones(len(noised.X))])
+def profile_test(noised, place, value, begin=None):
+    """Return the score test of one of some parameters, the others at their minimum, from its formula."""
+    X = np.column_stack([np.asarray(noised.X), np.ones(len(noised.X))])
     keep = 1 / (1 + np.exp(-1.5))
     label = np.asarray(noised.y) / (2 * keep - 1)
-    theta, other = np.zeros(2), 1 - place
+    theta = np.zeros(X.shape[1]) if begin is None else begin.copy()
+    others = np.delete(np.arange(len(theta)), place)
     theta[place] = value
-    for _ in range(50):
+    for _ in range(200):
         chance = expit(X @ theta)
         slopes = chance - (1 + label) / 2
-        step = (slopes @ X[:, other]) / ((chance * (1 - chance)) @ X[:, other] ** 2)
-        theta[other] -= np.clip(step, -1, 1)
-    curvature = (X * (chance * (1 - chance))[:, None]).T @ X
-    own = X[:, place] - curvature[place, other] / curvature[other, other] * X[:, other]
+        curvature = (X * (chance * (1 - chance))[:, None]).T @ X
+        step = np.linalg.solve(curvature[np.ix_(others, others)], slopes @ X[:, others])
+        theta[others] -= step / max(1.0, np.abs(step).max())
+    pulled = np.linalg.solve(curvature[np.ix_(others, others)], curvature[others, place])
+    own = X[:, place] - X[:, others] @ pulled
     return (slopes @ own) / np.sqrt((slopes**2) @ own**2)
 
 
@@ -65,6 +67,27 @@ def test_ends_are_those_of_score_tests():
             assert abs(profile_test(noised, place, fit.theta[place] + sign * 16 * fit.standard_errors[place])) < 2.1
         assert abs(profile_test(noised, place, plain[place, side])) < 1.8
     assert fit.inference.levelling.shape == (2, 2)
+
+
+def test_others_follow_where_their_way_is_no_straight_line():
+    """Columns of rare values that nearly agree: along the line of the covariance the score does not level off."""
+    rng = np.random.default_rng([0, 3])
+    n = 10_000
+    rare = (rng.random((n, 3)) < 0.1) / 0.3
+    X = 0.31 * rare + 0.95 * (rng.random((n, 1)) < 0.1) / 0.3 + 3
+    slopes = rng.normal(size=3)
+    truth = np.append(3 * slopes / np.linalg.norm(slopes), -1.5)
+    y = np.where(rng.random(n) < expit(X @ truth[:3] - 1.5), 1.0, -1.0)
+    release = sd.Release(None, target=sd.RandomizedResponse(1.5), noiseless=("a", "b", "c"), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=0)
+    fit = fitted(noised)
+    ends = fit.confidence_interval(0.95)
+    plain = replace(fit.inference, levelling=None).interval(fit.theta, 0.95)
+    assert truth[3] < plain[3, 0] - fit.standard_errors[3]
+    assert abs(profile_test(noised, 3, truth[3], fit.theta)) < 1.9
+    assert np.all((ends[:, 0] < truth) & (truth < ends[:, 1]))
+    assert np.isfinite(ends[3, 1])
+    assert abs(profile_test(noised, 3, ends[3, 1], fit.theta)) == pytest.approx(1.96, abs=0.05)
 
 
 def test_they_cover_where_standard_errors_do_not():
