@@ -90,7 +90,7 @@ def features_array(
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {shown_names(extra)}" if extra else "")
                 + ". Select and name the columns as declared"
-                + ("." if missing else ": pass X[list(release.columns)].")
+                + _selection(() if missing else columns)
             )
         names, table = found if columns is None else columns, frame(X)
         parts = [
@@ -126,6 +126,12 @@ def features_array(
     if check_finite:
         _check_finite(matrix, "X", names)
     return matrix
+
+
+def _selection(names: Sequence[str]) -> str:
+    """Return the end of a message: the code that selects these columns where it is short."""
+    listed = shown(list(names))
+    return f": pass X[{listed}]." if names and len(listed) <= 200 else "."
 
 
 def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray:
