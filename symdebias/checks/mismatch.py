@@ -13,7 +13,8 @@ from symdebias.records import Records
 def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
     """Refuse records that were scaled by themselves, are in other units, or have targets that the loss is not of.
 
-    Weights that are made of what was noised are refused as well. Units are looked at where single rows are at hand, and records have no noise scales of their own.
+    Weights that are made of what was noised are refused as well. Units are looked at where single rows are at hand, and
+    records have no noise scales of their own.
 
     Parameters
     ----------

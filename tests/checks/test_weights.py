@@ -11,7 +11,10 @@ N = 3_000
 TRUE_X = np.column_stack([RNG.integers(0, 3, N), RNG.normal(size=N)])
 TRUE_Y = np.where(RNG.random(N) < 1 / (1 + np.exp(1.0 - 1.5 * TRUE_X[:, 1])), 1.0, -1.0)
 RELEASE = sd.Release(
-    {"place": sd.RandomizedResponse(2.0, ("n", "e", "s"))}, sd.RandomizedResponse(1.0), noiseless=("age",), fit_intercept=True
+    {"place": sd.RandomizedResponse(2.0, ("n", "e", "s"))},
+    sd.RandomizedResponse(1.0),
+    noiseless=("age",),
+    fit_intercept=True,
 )
 SENT = RELEASE.privatize(TRUE_X, TRUE_Y, random_state=1)
 CORRECTED = sd.debias(sd.losses.logistic(), RELEASE)

@@ -250,7 +250,9 @@ RELEASE = sd.Release(
     sd.RandomizedResponse(1.0),
 )
 VECTOR = sd.Release(
-    {("age", "work"): sd.GaussianMechanism.from_scale(1.0)}, fit_intercept=True, categories={"work": ("private", "state", "other")}
+    {("age", "work"): sd.GaussianMechanism.from_scale(1.0)},
+    fit_intercept=True,
+    categories={"work": ("private", "state", "other")},
 )
 BALL = sd.Release(sd.GaussianMechanism(1.0, 1e-5, radius=1.0), sd.RandomizedResponse(1.0))
 MARGIN = sd.Release(sd.SphericalCapMechanism(1.0, radius=100.0), "margin", fit_intercept=True)
