@@ -214,8 +214,8 @@ def quantile(level: float = 0.5, width: float = 0.5) -> Loss:
     level : float
         The quantile, in (0, 1); 0.5 is the median (least absolute deviations).
     width : float
-        h, positive, in units of the target. Choose it small beside the residuals: at a tenth of their standard deviation
-        the quantile 0.9 of normal ones moves by 0.02 of it. A surrogate needs more records for a small one.
+        h, positive, in units of the target. Choose it small beside the residuals: at a tenth of their standard
+        deviation the quantile 0.9 of normal ones moves by 0.02 of it. A surrogate needs more records for a small one.
 
     Notes
     -----
