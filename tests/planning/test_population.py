@@ -60,5 +60,5 @@ def test_a_population_of_a_table(kind):
     found = Population(kind(columns), [1.0, -1.0, 1.0])
     np.testing.assert_array_equal(found.X, np.column_stack(list(columns.values())))
     text = kind(columns | {"place": np.array(["n", "e", "n"], dtype=object)})
-    with pytest.raises(TypeError, match="column place of X holds text.* Pass the places of its categories"):
+    with pytest.raises(TypeError, match=r"column place of X holds text.* Pass the places of its categories"):
         Population(text, [1.0, -1.0, 1.0])
