@@ -272,12 +272,9 @@ def _of_zonal(noise: ZonalNoise, center: FloatArray) -> list[Statistic]:
     width, dimension = len(center), len(center) + 1
     half = (dimension - 1) / 2
     direction = center / float(np.linalg.norm(center))
-    # The share of the sphere that is as near as a point: as likely as the next within the cap, and beyond it.
-    share, inside = noise.law.share(dimension), noise.law.chance_inside(dimension)
     chances = np.r_[_CHANCES[_CHANCES >= 1e-3]]
-    near, far = chances / inside * share, share + (chances - inside) / (1 - inside) * (1 - share)
     # (1 - t)/2 of the cosine t with a fixed point has the law Beta(half, half) for uniform points.
-    edges = -(1 - 2 * special.betaincinv(half, half, np.where(chances <= inside, near, far)))
+    edges = -(1 - 2 * special.betaincinv(half, half, noise.law.shares(dimension, chances)))
 
     def minus_cosine(sent: FloatArray) -> FloatArray:
         return np.asarray(-(sent @ direction) / noise.radius)
