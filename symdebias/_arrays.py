@@ -630,6 +630,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
                 advice = f"A dict names columns, and is no table: pass pandas.DataFrame({name}) or another data frame."
             elif isinstance(values, os.PathLike):
                 advice = _UNREAD
+            elif hasattr(values, "release") and hasattr(values, "X"):
+                advice = "Pass its columns and its target, noised.X and noised.y."
         elif not array.ndim and array.dtype.kind == "U":
             found, advice = "one text", _UNREAD
         raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")

@@ -316,6 +316,8 @@ CALLS = [
     ("a column too many for a vector", lambda: VECTOR.privatize(TABLE.assign(name=1.0)), r"pass X\[\['age', 'work'\]\]\."),
     ("true and false as categories", lambda: sd.RandomizedResponse(1.0, (False, True)),
      r"\(False, True\) are no texts and no numbers. Give categories=\(\"False\", \"True\"\)"),
+    ("released records as a whole", lambda: sd.m_estimate(FIT.corrected, RELEASE.privatize(TABLE, Y, random_state=0), Y),
+     r"got Noised. Pass its columns and its target, noised.X and noised.y"),
     ("a column for a table", lambda: FIT.predict(TABLE["age"]), r"records and columns; got a Series. Pass table\[\[name\]\] for one column, or table.iloc\[\[row\]\]"),
     ("a row for a table", lambda: FIT.predict(TABLE.iloc[0]), "records and columns; got a Series"),
     ("a missing number", lambda: RELEASE.privatize(worked(age=[np.nan, *TABLE["age"][1:]]), Y), r"NaN in row 0.*\(age\)"),
