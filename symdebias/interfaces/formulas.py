@@ -531,7 +531,14 @@ def _table(data: Any) -> Any:
     if not _arrays.is_table(data):
         raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
     _arrays.column_names(data)
-    return data if isinstance(data, pandas.DataFrame) else _arrays.frame(data).to_pandas()
+    return _as_pandas(data, pandas)
+
+
+def _as_pandas(table: Any, pandas: Any) -> Any:
+    """Return a table as one of pandas: also those of folders and schemas."""
+    if isinstance(table, pandas.DataFrame):
+        return table
+    return pandas.DataFrame(table.to_dict()) if isinstance(table, Table) else _arrays.frame(table).to_pandas()
 
 
 def _joined_with_target(noised: Noised, pandas: Any) -> Any:
@@ -544,8 +551,8 @@ def _joined_with_target(noised: Noised, pandas: Any) -> Any:
                 "Release a table."
             )
         X = pandas.DataFrame(_arrays.real_array(X, "X"), columns=list(names or ()))
-    elif not isinstance(X, pandas.DataFrame):
-        X = pandas.DataFrame(X.to_dict()) if isinstance(X, Table) else _arrays.frame(X).to_pandas()
+    else:
+        X = _as_pandas(X, pandas)
     if noised.y is None:
         return X
     own = {noised.target_name, getattr(noised.y, "name", None)} - {None, *X.columns}
