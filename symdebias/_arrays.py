@@ -90,7 +90,7 @@ def features_array(
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {shown_names(extra)}" if extra else "")
                 + ". Select and name the columns as declared"
-                + ("." if missing else ": pass X[list(release.columns)].")
+                + _selection(() if missing else columns)
             )
         names, table = found if columns is None else columns, frame(X)
         parts = [
@@ -126,6 +126,12 @@ def features_array(
     if check_finite:
         _check_finite(matrix, "X", names)
     return matrix
+
+
+def _selection(names: Sequence[str]) -> str:
+    """Return the end of a message: the code that selects these columns where it is short."""
+    listed = shown(list(names))
+    return f": pass X[{listed}]." if names and len(listed) <= 200 else "."
 
 
 def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray:
@@ -624,6 +630,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
                 advice = f"A dict names columns, and is no table: pass pandas.DataFrame({name}) or another data frame."
             elif isinstance(values, os.PathLike):
                 advice = _UNREAD
+            elif hasattr(values, "release") and hasattr(values, "X"):
+                advice = "Pass its columns and its target, noised.X and noised.y."
         elif not array.ndim and array.dtype.kind == "U":
             found, advice = "one text", _UNREAD
         raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")

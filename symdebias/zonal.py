@@ -143,6 +143,9 @@ class ZonalLaw(Protocol):
     def rule(self, dimension: int) -> tuple[FloatArray, FloatArray]:
         """Return points and weights of the cosine between the true and the released point in R^D."""
 
+    def shares(self, dimension: int, chances: FloatArray) -> FloatArray:
+        """Return the shares of the sphere around the true point that the released one is in with these chances."""
+
     def __hash__(self) -> int:
         """Return the hash of a value."""
 

@@ -494,3 +494,21 @@ def test_surrogates_by_hand_know_no_units(unit):
             *(choice.slope_bias / own for choice in curve.choices),
         ])  # fmt: skip
     np.testing.assert_allclose(of[unit], of[1.0], rtol=1e-6, atol=1e-9)
+
+
+def test_maxima_of_sums_with_decimal_factors_are_taken():
+    """As conditions they make SymPy recur without end. The fit is that of the same loss with a condition of ours."""
+    u, y = sp.symbols("u y", real=True)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 1))
+    target = X[:, 0] + rng.normal(size=3_000)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3), fit_intercept=True)
+    noised = release.privatize(X, random_state=1).X
+    forms = [
+        sp.Max(0.9 * (y - u), -0.1 * (y - u)),
+        -sp.Min(-0.9 * (y - u), 0.1 * (y - u)),
+        sp.Piecewise((0.9 * (y - u), y > u), (0.1 * (u - y), True)),
+    ]
+    fits = [sd.m_estimate(sd.debias(sd.Loss(one, score=u, target=y), release), noised, target) for one in forms]
+    for fit in fits[1:]:
+        np.testing.assert_allclose(fit.theta, fits[0].theta, rtol=1e-6)

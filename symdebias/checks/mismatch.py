@@ -5,6 +5,7 @@ import numpy as np
 from symdebias.checks.scaled import refuse_scaled
 from symdebias.checks.targets import refuse_other_labels
 from symdebias.checks.units import refuse_other_units
+from symdebias.checks.weights import refuse_weights_of_noise
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 
@@ -12,7 +13,8 @@ from symdebias.records import Records
 def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
     """Refuse records that were scaled by themselves, are in other units, or have targets that the loss is not of.
 
-    Units are looked at where single rows are at hand, and records have no noise scales of their own.
+    Weights that are made of what was noised are refused as well. Units are looked at where single rows are at hand, and
+    records have no noise scales of their own.
 
     Parameters
     ----------
@@ -24,8 +26,8 @@ def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
     Raises
     ------
     ValueError
-        As for `symdebias.checks.scaled.refuse_scaled`, `symdebias.checks.units.refuse_other_units` and
-        `symdebias.checks.targets.refuse_other_labels`.
+        As for `symdebias.checks.scaled.refuse_scaled`, `symdebias.checks.units.refuse_other_units`,
+        `symdebias.checks.targets.refuse_other_labels` and `symdebias.checks.weights.refuse_weights_of_noise`.
     """
     # What is not finite is refused by name later on.
     with np.errstate(invalid="ignore"):
@@ -33,6 +35,8 @@ def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
         if records.has_any_row and not records.correction.per_record:
             refuse_other_units(corrected, records.matrix, records.weights)
     refuse_other_labels(corrected, records.target, records.weights)
+    if corrected.method != "none":
+        refuse_weights_of_noise(corrected.release, records.matrix, records.target, records.weights)
 
 
 def refuse_mismatch_of_some(corrected: CorrectedLoss, records: Records) -> None:

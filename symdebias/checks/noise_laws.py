@@ -272,18 +272,14 @@ def _of_zonal(noise: ZonalNoise, center: FloatArray) -> list[Statistic]:
     width, dimension = len(center), len(center) + 1
     half = (dimension - 1) / 2
     direction = center / float(np.linalg.norm(center))
-    cells = (np.arange(_CELLS) + 0.5) / _CELLS
-    # (1 - t)/2 of the cosine t with a fixed point has the law Beta(half, half) for uniform points.
-    cosines = 1 - 2 * special.betaincinv(half, half, cells)
-    below = np.cumsum(noise.law.density(dimension, cosines)) / _CELLS
     chances = np.r_[_CHANCES[_CHANCES >= 1e-3]]
-    places = np.unique(np.minimum(np.searchsorted(below, chances), _CELLS - 1))
-    edges = -(1 - 2 * special.betaincinv(half, half, (places + 1.0) / _CELLS))
+    # (1 - t)/2 of the cosine t with a fixed point has the law Beta(half, half) for uniform points.
+    edges = -(1 - 2 * special.betaincinv(half, half, noise.law.shares(dimension, chances)))
 
     def minus_cosine(sent: FloatArray) -> FloatArray:
         return np.asarray(-(sent @ direction) / noise.radius)
 
-    found = [Statistic("cosine with the record", minus_cosine, edges, np.minimum(below[places], 1.0))]
+    found = [Statistic("cosine with the record", minus_cosine, edges, chances)]
     if width > 1:
         across = np.zeros(width)
         across[int(np.argmin(np.abs(direction)))] = 1.0

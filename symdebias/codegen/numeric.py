@@ -52,6 +52,8 @@ _STABLE = {
     "mills_product": lambda x: _inverse_mills(x) * _mills_excess(x),
     "erf_imag": lambda x, y: np.imag(special.erf(x + 1j * y)),
     "heat_power": elementary.heat_power,
+    "largest_of": lambda *values: functools.reduce(np.maximum, values),
+    "least_of": lambda *values: functools.reduce(np.minimum, values),
 }
 
 
@@ -64,8 +66,9 @@ def numeric(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., 
 def _numeric(expression: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..., FloatArray]:
     renamed = [sp.Dummy(f"v{index}", real=True) for index in range(len(symbols))]
     body = stable.rewrite(expression.xreplace(dict(zip(symbols, renamed, strict=True))))
-    # As stacks of arrays, which SymPy prints for them, Max and Min take no numbers beside arrays.
-    body = body.replace(lambda node: isinstance(node, (sp.Max, sp.Min)), lambda node: node.rewrite(sp.Piecewise))
+    # As stacks of arrays, which SymPy prints for them, Max and Min take no numbers beside arrays. As conditions they
+    # may make SymPy recur without end where factors are no exact numbers.
+    body = body.replace(sp.Max, sp.Function("largest_of")).replace(sp.Min, sp.Function("least_of"))
     # The printer for SciPy alone would send real arrays through math.erf.
     function = sp.lambdify(renamed, body, modules=[_STABLE, "scipy", "numpy"], cse=True)
 

@@ -14,6 +14,7 @@ from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.evaluation.estimate import (
     Estimate,
+    at_one_noise,
     check_options,
     corrected_metric,
     estimate_of,
@@ -90,14 +91,17 @@ class CrossValidation:
 
     def __str__(self) -> str:
         width = max(9, *(len(name) for name in (*self.estimates, *self.refused)))
-        lines = [f"{'':<{width}}{self.metric:>16}{'(se)':>11}{'to the best':>14}{'(se)':>11}"]
+        is_biased = any(estimate.bias > 0 for estimate in (*self.estimates.values(), *self.differences.values()))
+        bias = f"{'bias up to':>12}" if is_biased else ""
+        lines = [f"{'':<{width}}{self.metric:>16}{'(se)':>11}{bias}{'to the best':>14}{'(se)':>11}{bias}"]
         for name, estimate in self.estimates.items():
             difference = self.differences[name]
             mark = "  <- best" if name == self.best else ""
             mark += "  <- within one standard error" if name == self.one_standard_error != self.best else ""
+            biases = [f"{one.bias:>12.2g}" if is_biased else "" for one in (estimate, difference)]
             lines.append(
-                f"{name:<{width}}{estimate.value:>16.6g}{estimate.standard_error:>11.2g}{difference.value:>14.4g}"
-                f"{difference.standard_error:>11.2g}{mark}"
+                f"{name:<{width}}{estimate.value:>16.6g}{estimate.standard_error:>11.2g}{biases[0]}"
+                f"{difference.value:>14.4g}{difference.standard_error:>11.2g}{biases[1]}{mark}"
             )
         lines += [f"{name:<{width}}  refused: {reason}" for name, reason in self.refused.items()]
         return "\n".join(lines)
@@ -166,7 +170,9 @@ def cross_validate(
     -----
     Only released records are used, so that it costs no privacy. All candidates are judged by one corrected metric: a
     surrogate is designed once, for the widest range and the largest noise among them, so that their differences are
-    paired. A candidate that raises a SymdebiasError in any part is refused.
+    paired. For metrics of signs and ranks (accuracy, precision, recall, f1 at a threshold of 0, and roc_auc), which do
+    not depend on the length of the parameters, candidates are compared at lengths with the same noise. A candidate that
+    raises a SymdebiasError in any part is refused.
 
     Standard errors are over records, with the fits taken as given. Fits share records across parts, which no standard
     error of cross-validation accounts for without bias (Bengio & Grandvalet 2004).
@@ -215,6 +221,8 @@ def cross_validate(
                 refused[name] = f"{error}"
                 advance(len(parts) - len(fitted))
     if thetas:
+        if radius is None:
+            thetas = at_one_noise(metric, records, thetas, threshold)
         every = [theta for fitted in thetas.values() for theta in fitted]
 
         def judge_of(records: Records) -> Metric:

@@ -1,7 +1,7 @@
 """The estimate of a metric of one model: its value, its standard error and a bound on its bias."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
+from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import critical_value
@@ -33,6 +34,8 @@ WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
+# Those of signs and ranks, which a score tells as well as twice the score.
+_OF_ORDER = ("accuracy", *RATES, "roc_auc")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
 _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate")
 _BEYOND, _NOTHING = 2.0, 1e-7
@@ -361,6 +364,39 @@ def corrected_metric(
         return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
     found = zonal_loss(metric, records, thetas) if metric in PARTS else None
     return found or mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
+
+
+def at_one_noise(
+    metric: str | Loss, records: Records, thetas: Mapping[str, Sequence[FloatArray]], threshold: float
+) -> dict[str, list[FloatArray]]:
+    """Return models of which a metric of signs or ranks says the same, with the same noise in their scores.
+
+    Such a metric does not depend on the length of theta, and its surrogate does: one that is designed for the longest
+    of several makes more errors of a shorter one, which are no property of that model. Other metrics and models of
+    several scores are left as they are, and so are scores without noise.
+
+    Parameters
+    ----------
+    metric : str or Loss
+        What is to be compared.
+    records : Records
+        Released records.
+    thetas : mapping from str to sequence of arrays
+        The models of each candidate.
+    threshold : float
+        Above which a score stands for the larger label: another one than 0 is in units of the score.
+    """
+    given = {name: list(fitted) for name, fitted in thetas.items()}
+    every = [theta for fitted in given.values() for theta in fitted]
+    if isinstance(metric, Loss) or metric not in _OF_ORDER or threshold != 0 or any(theta.ndim > 1 for theta in every):
+        return given
+    noises = {name: [ReleasedScores.of(records.light, theta).noise for theta in own] for name, own in given.items()}
+    most = max(map(max, noises.values()))
+
+    def moved(theta: FloatArray, noise: float) -> FloatArray:
+        return theta * math.sqrt(most / noise) if noise > 0 else theta
+
+    return {name: list(map(moved, fitted, noises[name])) for name, fitted in given.items()}
 
 
 def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:

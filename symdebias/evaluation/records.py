@@ -25,6 +25,7 @@ from symdebias._arrays import (
 from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
 from symdebias.checks.targets import labels_off
+from symdebias.checks.weights import refuse_weights_of_noise
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
@@ -138,6 +139,8 @@ class Records:
             target = release.released_target(y, rows=rows)
         require_squares(matrix, "X")
         require_squares(target, "y")
+        if sample_weight is not None:
+            refuse_weights_of_noise(release, matrix, target, weights)
         if not weights.all():
             matrix, target = without_far((matrix, target), weights)
         codes = None if clusters is None else cluster_codes(clusters, rows=rows)

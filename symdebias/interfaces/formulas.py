@@ -37,6 +37,9 @@ _CALLS = frozenset("C I log log2 log10 exp exp2 exp10 center scale poly bs cr cc
 _LEARNED = frozenset("C center scale poly bs cr cc cs".split())
 _LONGEST = 10_000
 _COLOURS = re.compile("\x1b\\[[0-9;]*m|[⧛⧚]")
+# A point that is no part of a number or a name, and a power of a name, which formulaic takes for the name.
+_ALL_COLUMNS = re.compile(r"(?<![\w.])\.(?![\w.])")
+_POWER_OF_A_NAME = re.compile(r"(?P<name>[^\W\d]\w*)\s*(?:\^|\*\*)\s*(?P<power>\d+)")
 _ALLOWED = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Call, ast.keyword, ast.Name, ast.Constant,
     ast.Load, ast.List, ast.Tuple, ast.Attribute,
@@ -218,6 +221,19 @@ class Formula:
 
     def _parsed(self) -> tuple[Any, list[Any]]:
         """Return the term of the target and those of the score."""
+        outside = _outside_calls(self.text)
+        if _ALL_COLUMNS.search(outside):
+            raise ValueError(
+                f"{self.text!r:.200} is no formula: a point does not stand for all columns here, of which some may be "
+                f"outcomes. Name those of the score: {' + '.join(self._given.columns or ()):.300}."
+            )
+        power = _POWER_OF_A_NAME.search(outside)
+        if power:
+            name = power["name"]
+            raise ValueError(
+                f"{power[0]} is {name} itself in a formula, where a power is one of sums: (a + b)**2. Write "
+                f"I({name}**{power['power']}) for a power of a column without noise, and {name} for the column."
+            )
         try:
             parsed = self._formulaic.Formula(self.text)
         except Exception as error:
@@ -515,7 +531,14 @@ def _table(data: Any) -> Any:
     if not _arrays.is_table(data):
         raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
     _arrays.column_names(data)
-    return data if isinstance(data, pandas.DataFrame) else _arrays.frame(data).to_pandas()
+    return _as_pandas(data, pandas)
+
+
+def _as_pandas(table: Any, pandas: Any) -> Any:
+    """Return a table as one of pandas: also those of folders and schemas."""
+    if isinstance(table, pandas.DataFrame):
+        return table
+    return pandas.DataFrame(table.to_dict()) if isinstance(table, Table) else _arrays.frame(table).to_pandas()
 
 
 def _joined_with_target(noised: Noised, pandas: Any) -> Any:
@@ -528,8 +551,8 @@ def _joined_with_target(noised: Noised, pandas: Any) -> Any:
                 "Release a table."
             )
         X = pandas.DataFrame(_arrays.real_array(X, "X"), columns=list(names or ()))
-    elif not isinstance(X, pandas.DataFrame):
-        X = pandas.DataFrame(X.to_dict()) if isinstance(X, Table) else _arrays.frame(X).to_pandas()
+    else:
+        X = _as_pandas(X, pandas)
     if noised.y is None:
         return X
     own = {noised.target_name, getattr(noised.y, "name", None)} - {None, *X.columns}
@@ -641,6 +664,30 @@ def _tree(factor: Any) -> ast.Expression:
 def _attribute_called(node: ast.AST) -> str | None:
     """Return log where a node calls what belongs to a name, as np.log(x) does."""
     return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+
+
+def _outside_calls(text: str) -> str:
+    """Return a formula without what stands in calls, braces and backquotes.
+
+    Examples
+    --------
+    >>> _outside_calls("pay ~ log((age + 1)**2) + (year + {age*2})**2 + `a.b`")
+    'pay ~ log() + (year + {})**2 + ``'
+    """
+    kept: list[str] = []
+    closers: list[str] = []  # What ends each part that is left out.
+    for place, char in enumerate(text):
+        if closers and char == closers[-1]:
+            closers.pop()
+        elif closers and char == "(":
+            closers.append(")")
+            continue
+        if not closers:
+            kept.append(char)
+            is_call = char == "(" and re.match(r"\w", text[place - 1 : place])
+            if is_call or char in "{`":
+                closers.append({"(": ")", "{": "}", "`": "`"}[char])
+    return "".join(kept)
 
 
 def _said(error: BaseException) -> str:

@@ -4,6 +4,8 @@ A loss that `__all__` lists is public, documented, proposed where a release asks
 all others.
 """
 
+import math
+
 import sympy as sp
 
 from symdebias._domains import POSITIVE, Integer, Interval
@@ -212,7 +214,14 @@ def quantile(level: float = 0.5, width: float = 0.5) -> Loss:
     level : float
         The quantile, in (0, 1); 0.5 is the median (least absolute deviations).
     width : float
-        h, positive, in units of the target.
+        h, positive, in units of the target. Choose it small beside the residuals: at a tenth of their standard
+        deviation the quantile 0.9 of normal ones moves by 0.02 of it. A surrogate needs more records for a small one.
+
+    Notes
+    -----
+    The smoothed loss is the mean of the one with a kink over a logistic error of the scale h, so that what is fitted is
+    the quantile of the target plus such an error, of the standard deviation 1.81 h. Of normal residuals of standard
+    deviation 0.7 the quantile 0.9 is 0.90, and at the width 0.5 it is 1.43. The median of a symmetric law stays.
 
     References
     ----------
@@ -227,6 +236,27 @@ def quantile(level: float = 0.5, width: float = 0.5) -> Loss:
     h = sp.nsimplify(POSITIVE.check("width", width), rational=True)
     residual = _TARGET - _SCORE
     return Loss(q * residual + h * sp.log(1 + sp.exp(-residual / h)), score=_SCORE, target=_TARGET, name="quantile")
+
+
+def smoothing_width(loss: Loss) -> float | None:
+    """Return the width h over which a loss of this name is smoothed, if it is `quantile`; None for others.
+
+    Its curvature in the middle is 1/(4 h), and at the residuals h and -h it differs by (2 level - 1) h.
+    """
+    if loss.name != "quantile" or len(loss.scores) != 1:
+        return None
+    score, target = loss.scores[0], loss.target
+
+    def at(residual: float, expression: sp.Expr = loss.expression) -> float:
+        return float(sp.N(expression.xreplace({score: sp.Integer(0), target: sp.Float(residual)})))
+
+    middle = at(0.0, sp.diff(loss.expression, score, 2))
+    if not middle > 0:
+        return None
+    width = 1 / (4 * middle)
+    level = (at(width) - at(-width) + width) / (2 * width)
+    is_so = math.isclose(at(width), level * width + width * math.log1p(math.exp(-1.0)), rel_tol=1e-9)
+    return width if is_so and 0 < level < 1 else None
 
 
 def negative_binomial(dispersion: float = 1.0) -> Loss:

@@ -89,6 +89,22 @@ class CapLaw:
         """
         return _rule(self, dimension)
 
+    def shares(self, dimension: int, chances: FloatArray) -> FloatArray:
+        """Return the shares of the sphere around the true point that the released one is in with these chances.
+
+        Within the cap and beyond it all points are as likely as each other.
+
+        Parameters
+        ----------
+        dimension : int
+            D.
+        chances : array, float64
+            In [0, 1].
+        """
+        cap, inside = self.share(dimension), self.chance_inside(dimension)
+        beyond = cap + (chances - inside) / (1 - inside) * (1 - cap)
+        return np.where(chances <= inside, chances / inside * cap, beyond)
+
     def factors(self, dimension: int, degree: int) -> FloatArray:
         r"""Return lambda_0, ..., lambda_m: the mean of P_k at the released point over its value at the true one.
 

@@ -456,6 +456,11 @@ class Labels(Range):
                         "category once."
                     )
                 return cls(tuple(check_name(name, value, "a category") for value in values))
+            if values and all(isinstance(value, bool) for value in values):
+                raise TypeError(
+                    f"{name}={shown(tuple(values), 100)} are no texts and no numbers. Give "
+                    f'{name}=("False", "True"), which a column of true and false is read as, or (0, 1) for numbers.'
+                )
         LabelSet.declare(name, values)
         return cls(tuple(float(value) for value in values))
 

@@ -7,7 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from symdebias._arrays import FloatArray, parameter_vector, real_array
+from symdebias._arrays import (
+    FloatArray,
+    column_names,
+    features_array,
+    frame,
+    is_table,
+    parameter_vector,
+    real_array,
+    without_view,
+)
 from symdebias._domains import COUNT, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -31,7 +40,8 @@ class Population:
     Attributes
     ----------
     X : array of shape (m, p), float64
-        True features.
+        True features. They may be given as a table, whose columns stand in the order of the release, and hold the
+        places of categories, from 0 on, as arrays do.
     y : array of shape (m,), float64
         True targets.
     """
@@ -40,7 +50,7 @@ class Population:
     y: FloatArray
 
     def __post_init__(self) -> None:
-        X, y = (np.array(real_array(one, name)) for one, name in ((self.X, "X"), (self.y, "y")))
+        X, y = np.array(_matrix(self.X)), np.array(real_array(self.y, "y"))
         if X.ndim != 2 or y.shape != X.shape[:1] or len(y) < 2:
             raise ValueError(
                 f"X has the shape {X.shape} and y {y.shape}; give (m, p) and (m,) with at least two records."
@@ -175,6 +185,26 @@ class Population:
             theta, family=family, mean=centre, covariance=covariance, intercept=intercept, residual=residual,
             size=size, random_state=random_state,
         )  # fmt: skip
+
+
+def _matrix(X: Any) -> FloatArray:
+    """Return features as a matrix, of a table the columns in their order.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no numbers; of a table, the column that holds text is named.
+    """
+    if not is_table(X):
+        return real_array(X, "X")
+    for name in column_names(X):
+        values = np.asarray(without_view(frame(X)[name]))
+        if values.dtype.kind in "OUST" and any(isinstance(value, str) for value in values):
+            raise TypeError(
+                f"column {name} of X holds text, and a population has numbers. Pass the places of its categories, from "
+                "0 on, in the order that the release or categories= declares them."
+            )
+    return features_array(X)
 
 
 def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Generator) -> FloatArray:

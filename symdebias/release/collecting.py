@@ -44,6 +44,29 @@ def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
     return Table(found), values
 
 
+def columns_read(columns: Sequence["Column"], data: Any, missing: Sequence[str] = ()) -> Table:
+    """Return columns of true records as they are declared: what a model is asked to predict for has no target.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        The columns, each of which the data have to have.
+    data : path, or table
+        As for `symdebias.Schema.collect`.
+    missing : sequence of str
+        Words that mean a missing value.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, TypeError
+        The data do not fit.
+    """
+    source, where = _source(data, [column.name for column in columns])
+    found = {column.name: _values(column, source[column.name], missing, where) for column in columns}
+    _same_length({len(values) for values in found.values()})
+    return Table(found)
+
+
 def _same_length(sizes: set[int]) -> None:
     if sizes == {0}:
         raise ValueError("the table has no records. Pass one with a row for each.")

@@ -1,5 +1,6 @@
 """A fit in words: what was fitted to what, what it guarantees, what holds it, and the table of its coefficients."""
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 from symdebias import _markup
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
+from symdebias.losses.catalogue import smoothing_width
 from symdebias.release.groups import labels_of_target
 from symdebias.release.wording import noise_in_words
 from symdebias.solvers.coefficients import Coefficients
@@ -20,6 +22,7 @@ _BESIDE, _WORD, _LEAST = 104, 13, 78
 _WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
 # From this on the noise is said to cost much.
 _MUCH_INFLATION = 100.0
+_DEVIATION_OF_LOGISTIC = math.pi / math.sqrt(3.0)
 
 # Labels of text that are listed with their codes.
 _MOST_LABELS = 12
@@ -83,6 +86,12 @@ def remarks(fit: "Fit", coefficients: Coefficients) -> list[str]:
         letter = coefficients.letter
         said.append(f"{letter} leaves the bias out; P>|{letter}| and intervals hold whatever it is within its bound")
     said += [f"note: {note}" for note in (*fit.notes, *(() if fit.description else corrected.notes))]
+    width = smoothing_width(corrected.declared)
+    if width is not None:
+        said.append(
+            f"note: the loss is smoothed over a width of {width:.3g}: it is that of the quantile of the target plus a "
+            f"logistic error of standard deviation {width * _DEVIATION_OF_LOGISTIC:.3g}"
+        )
     inflation = known.get("noise_inflation")
     if inflation is not None and inflation >= _MUCH_INFLATION:
         said.append(f"warning: so much noise leaves about as much as 1/{inflation:.3g} of the records would tell")

@@ -32,12 +32,28 @@ def test_chances_on_a_grid_are_sums():
     np.testing.assert_allclose(of_value.chances, law.cdf(np.floor(of_value.thresholds)), rtol=1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 12.0, 20.0])
+@pytest.mark.parametrize("width", [2, 4, 9])
+def test_cosines_of_a_cap_have_the_chances_of_the_declared_law(width, epsilon):
+    """Caps of large budgets are a millionth of the sphere and less, and hold nearly all points."""
+    mechanism = sd.SphericalCapMechanism(epsilon, 2.0)
+    center = np.zeros(width)
+    center[0] = 2.0
+    found = noise_laws.statistics(mechanism.noise_on(width), center)[0]
+    law, half = mechanism.law, width / 2
+    share, inside = law.share(width + 1), law.chance_inside(width + 1)
+    shares = stats.beta(half, half).cdf((1 + found.thresholds) / 2)
+    expected = np.minimum(shares / share, 1) * inside + np.maximum(shares - share, 0) / (1 - share) * (1 - inside)
+    np.testing.assert_allclose(found.chances, expected, rtol=1e-7)
+
+
 SOUND = {
     "staircase": (sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)), [1.0]),
     "discrete staircase": (sd.DiscreteStaircaseMechanism(2.0, bounds=(0, 10)), [10.0]),
     "spherical Laplace": (sd.SphericalLaplaceMechanism(1.0, 1.0), [1.0, 0.0, 0.0]),
     "spherical Laplace, padded": (sd.SphericalLaplaceMechanism(1.0, 1.0, padded=True), [1.0, 0.0]),
     "cap": (sd.SphericalCapMechanism(2.0, 1.0), [0.6, 0.8, 0.0]),
+    "cap of a large budget": (sd.SphericalCapMechanism(12.0, 1.0), [0.6, 0.8, 0.0, 0.0]),
     "clipped Laplace": (sd.ClippedMechanism(sd.LaplaceMechanism(1.0, bounds=(0, 1)), 0, 1), [1.0]),
     "clipped discrete": (sd.ClippedMechanism(sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 5)), 0, 5), [5.0]),
     "letters": (sd.RandomizedResponse(1.0, ("n", "e", "s", "w")), [2.0]),

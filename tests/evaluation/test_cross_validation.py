@@ -275,3 +275,40 @@ def test_a_candidate_that_forgets_the_offset_says_so():
     table, y, offset, release = counts_with_exposure()
     with pytest.raises(TypeError, match="offset"):
         cross_validate({"none": lambda X, y: [0.0] * 3}, table, y, release=release, metric="poisson", offset=offset)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "precision", "recall", "roc_auc"])
+@pytest.mark.parametrize(
+    "mechanism", [sd.GaussianMechanism.from_scale(0.5), sd.LaplaceMechanism.from_scale(0.3)], ids=str
+)
+def test_metrics_of_signs_and_ranks_do_not_depend_on_the_length_of_the_parameters(metric, mechanism):
+    """A surrogate that is designed for the longest finds as much in a model of a tenth of the length."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(3_000, 2))
+    y = np.where(rng.random(3_000) < 1 / (1 + np.exp(-X @ [3.0, -1.0])), 1.0, -1.0)
+    release = sd.Release({"a": mechanism, "b": mechanism}, sd.RandomizedResponse(2.0), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=1)
+    theta = np.array([3.0, -1.0, 0.2])
+    table = sd.evaluation.cross_validate(
+        {"short": lambda X, y: 0.1 * theta, "long": lambda X, y: theta}, noised.X, noised.y,
+        release=release, metric=metric, random_state=0, folds=2,
+    )  # fmt: skip
+    one, two = table.estimates.values()
+    assert one.value == pytest.approx(two.value, rel=1e-9)
+    assert one.bias == pytest.approx(two.bias, rel=1e-9)
+    assert one.bias > 0
+    assert "bias up to" in str(table)
+
+
+def test_a_threshold_is_in_units_of_the_score():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(2_000, 1))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    release = sd.Release(None, sd.RandomizedResponse(2.0), noiseless=("a",))
+    noised = release.privatize(X, y, random_state=1)
+    table = sd.evaluation.cross_validate(
+        {"short": lambda X, y: [0.5], "long": lambda X, y: [2.0]}, noised.X, noised.y,
+        release=release, metric="accuracy", threshold=1.0, random_state=0, folds=2,
+    )  # fmt: skip
+    assert table.estimates["long"].value > table.estimates["short"].value + 0.1
+    assert "bias up to" not in str(table)

@@ -340,7 +340,7 @@ def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
         if any("--json" in action.option_strings for action in command._actions)
     }
     assert takes_json == {
-        "derive", "plan", "privatize", "fit", "evaluate", "report", "audit", "ledger", "compile", "demo",
+        "derive", "plan", "privatize", "fit", "evaluate", "predict", "report", "audit", "ledger", "compile", "demo",
     }  # fmt: skip
     (panel,) = strict(printed(capsys, "ledger", folder / "spent.jsonl", "--json"))["populations"]
     assert (panel["population"], panel["total"]) == ("panel", {"epsilon": 60.0, "delta": 1e-5})
@@ -372,7 +372,7 @@ def test_bash_completes_words(folder, capsys, tmp_path):
     (tmp_path / "tab.bash").write_text(TABBED.format(script=script, folder=folder))
     run = subprocess.run(["bash", str(tmp_path / "tab.bash")], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
-        "privatize", "squared-hinge squared-margin", "--loss",
+        "privatize predict", "squared-hinge squared-margin", "--loss",
         "log_loss brier accuracy precision recall f1 roc_auc squared_error r2 poisson all",
         f"{folder}/people.csv",
     ]  # fmt: skip

@@ -144,7 +144,9 @@ REFUSED = {
     "pay ~ (lambda: year)()": "names lambda, which the release does not have",
     "pay ~ [year for year in region]": "more than a function|is no formula|names",
     "pay ~ age +": "is no formula",
-    "pay ~ .": "is no formula",
+    "pay ~ .": r"a point does not stand for all columns here.* Name those of the score: age \+ a \+ b",
+    "pay ~ age + age^2": r"age\^2 is age itself in a formula, .* Write I\(age\*\*2\)",
+    "pay ~ (year + age ** 3) + 1": r"age \*\* 3 is age itself",
     "~ age": "does not have one target and one score",
     "age + year": "does not have one target",
     "pay + sex ~ age": "does not have one target",
@@ -394,3 +396,26 @@ def test_cox_is_answered_with_what_to_do():
             ask()
     with pytest.raises(AttributeError, match=r"has no attribute 'cubic'. Take one of cauchy, "):
         _ = sd.losses.cubic
+
+
+def test_tables_of_folders_and_schemas_are_taken():
+    """As a folder has its records: to be fitted, and true ones of a schema to be predicted for."""
+    rng = np.random.default_rng(0)
+    people = {"age": rng.uniform(18, 90, 2_000), "place": rng.choice(["n", "e"], 2_000)}
+    people["pay"] = np.clip(people["age"] / 90, 0, 1)
+    schema = sd.Schema({
+        "epsilon": 60.0,
+        "columns": {
+            "age": {"bounds": [18, 90], "outcome": True},
+            "place": {"categories": ["n", "e"], "outcome": True},
+            "pay": {"bounds": [0, 1], "outcome": True},
+        },
+    })  # fmt: skip
+    X, _ = schema.collect(people)
+    noised = sd.Release.from_schema(schema).privatize(X, random_state=1)
+    fit, expected = (
+        sd.fit("pay ~ age + place", one, noised.release) for one in (noised.X, pd.DataFrame(noised.X.to_dict()))
+    )
+    np.testing.assert_array_equal(fit.theta, expected.theta)
+    made = sd.Formula("pay ~ age + place", noised.X, noised.release)
+    pd.testing.assert_frame_equal(made.columns(X[:5]), made.columns(pd.DataFrame(people)[:5]))

@@ -154,7 +154,7 @@ COMMANDS = [
     ("an option in the place of a command", "-v", 2, "arguments are required: COMMAND"),
     ("a schema by its data", "plan --schema {}/people.csv --records 9", 1, r"people\.csv is not a TOML file.*key = value"),
     ("dates as bounds", "plan --schema {}/date.toml --records 9", 1, "has the type date. It must be a number"),
-    ("true and false as categories", "plan --schema {}/true.toml --records 9", 1, "has True, which is not a number"),
+    ("true and false as categories", "plan --schema {}/true.toml --records 9", 1, 'are no texts and no numbers. Give .*"False", "True"'),
     ("a text as categories", "plan --schema {}/letters.toml --records 9", 1, "is one text. Give a list of two or more"),
     ("a loss of counts for labels", "privatize {}/people.csv --schema {}/count.toml --out {}/new", 1,
      "'poisson' is one of counts.*the two categories of the target.*choose a loss of labels, such as"),
@@ -249,6 +249,11 @@ RELEASE = sd.Release(
     {"age": sd.LaplaceMechanism(1.0, bounds=(17, 90)), "work": sd.RandomizedResponse(1.0, ("private", "state"))},
     sd.RandomizedResponse(1.0),
 )
+VECTOR = sd.Release(
+    {("age", "work"): sd.GaussianMechanism.from_scale(1.0)},
+    fit_intercept=True,
+    categories={"work": ("private", "state", "other")},
+)
 BALL = sd.Release(sd.GaussianMechanism(1.0, 1e-5, radius=1.0), sd.RandomizedResponse(1.0))
 MARGIN = sd.Release(sd.SphericalCapMechanism(1.0, radius=100.0), "margin", fit_intercept=True)
 AGES = np.column_stack([TABLE["age"], TABLE["age"]])
@@ -307,7 +312,12 @@ CALLS = [
     ("raw units in a unit ball", lambda: BALL.privatize(AGES, Y), "all 20 records lie outside .*center and scale, or pass outside=\"clip-all\" where"),
     ("no target", lambda: RELEASE.privatize(TABLE), "noises the target, but y was not given. Pass y"),
     ("a missing column", lambda: RELEASE.privatize(TABLE[["age"]], Y), "missing: work. Select and name"),
-    ("a column too many", lambda: RELEASE.privatize(TABLE.assign(name=SECRET), Y), r"not in the release: name. Select and name the columns as declared: pass X\[list\(release.columns\)\]\."),
+    ("a column too many", lambda: RELEASE.privatize(TABLE.assign(name=SECRET), Y), r"not in the release: name. Select and name the columns as declared: pass X\[\['"),
+    ("a column too many for a vector", lambda: VECTOR.privatize(TABLE.assign(name=1.0)), r"pass X\[\['age', 'work'\]\]\."),
+    ("true and false as categories", lambda: sd.RandomizedResponse(1.0, (False, True)),
+     r"\(False, True\) are no texts and no numbers. Give categories=\(\"False\", \"True\"\)"),
+    ("released records as a whole", lambda: sd.m_estimate(FIT.corrected, RELEASE.privatize(TABLE, Y, random_state=0), Y),
+     r"got Noised. Pass its columns and its target, noised.X and noised.y"),
     ("a column for a table", lambda: FIT.predict(TABLE["age"]), r"records and columns; got a Series. Pass table\[\[name\]\] for one column, or table.iloc\[\[row\]\]"),
     ("a row for a table", lambda: FIT.predict(TABLE.iloc[0]), "records and columns; got a Series"),
     ("a missing number", lambda: RELEASE.privatize(worked(age=[np.nan, *TABLE["age"][1:]]), Y), r"NaN in row 0.*\(age\)"),

@@ -3,9 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import symdebias as sd
+from symdebias._columns import Table
 from symdebias.planning import Population
 
 pytestmark = pytest.mark.newest
@@ -49,3 +52,13 @@ def test_a_population_with_the_moments_of_a_pilot_study():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, Table], ids=["pandas", "polars", "own"])
+def test_a_population_of_a_table(kind):
+    columns = {"age": np.array([1, 2, 3]), "hours": np.array([0.5, 0.25, 1.0])}
+    found = Population(kind(columns), [1.0, -1.0, 1.0])
+    np.testing.assert_array_equal(found.X, np.column_stack(list(columns.values())))
+    text = kind(columns | {"place": np.array(["n", "e", "n"], dtype=object)})
+    with pytest.raises(TypeError, match=r"column place of X holds text.* Pass the places of its categories"):
+        Population(text, [1.0, -1.0, 1.0])

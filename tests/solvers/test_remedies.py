@@ -229,3 +229,17 @@ def test_released_labels_that_are_all_the_same_are_named():
     release = sd.Release(sd.GaussianMechanism.from_scale(0.1), sd.RandomizedResponse(2.0), fit_intercept=True)
     with pytest.raises(sd.DivergenceError, match="All 3,000 labels are the same"):
         sd.m_estimate(sd.debias(sd.losses.exponential(), release), X, np.ones(len(X)))
+
+
+@pytest.mark.parametrize(("edge", "n"), [(0.0, 500), (0.3, 500), (0.0, 40_000)])
+def test_labels_that_a_score_separates_are_told(edge, n):
+    """Along a combination of two columns, and with a record of either label on the edge."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 2))
+    side = x @ [1.0, -2.0] > edge
+    x[:2], side[:2] = [[edge, 0.0], [edge, 0.0]], [True, False]
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(None, noiseless=("a", "b"), fit_intercept=True))
+    with pytest.raises(sd.DivergenceError, match="A score separates the two labels of these records"):
+        sd.m_estimate(corrected, x, np.where(side, 1.0, -1.0))
+    flipped = np.where(rng.random(n) < 0.1, ~side, side)
+    assert np.isfinite(sd.m_estimate(corrected, x, np.where(flipped, 1.0, -1.0)).theta).all()

@@ -205,3 +205,25 @@ def test_a_surrogate_of_a_polynomial_has_no_bias_to_tell():
     assert fit.certificate.loss_bias == 0.0
     exact = sd.m_estimate(sd.debias(LEAST_SQUARES, release), noised.X, noised.y)
     np.testing.assert_allclose(fit.theta, exact.theta, rtol=1e-9)
+
+
+@pytest.mark.parametrize("width", [0.05, 0.5, 4.0])
+def test_a_summary_tells_how_a_quantile_is_smoothed(width):
+    """The fit is the quantile of the target plus a logistic error, within five standard errors (alarms below 1e-6)."""
+    rng = np.random.default_rng(0)
+    x, error = rng.normal(size=(4_000, 1)), rng.normal(size=4_000)
+    release = sd.Release(None, noiseless=("x",), fit_intercept=True)
+    fit = sd.m_estimate(sd.debias(sd.losses.quantile(0.9, width), release), x, x[:, 0] + error)
+    deviation = width * np.pi / np.sqrt(3)
+    assert f"smoothed over a width of {width:.3g}" in fit.summary()
+    assert f"a logistic error of standard deviation {deviation:.3g}" in fit.summary()
+    expected = np.quantile(np.tile(error, 100) + rng.logistic(scale=width, size=400_000), 0.9)
+    assert abs(fit.theta[1] - expected) < 5 * fit.standard_errors[1]
+
+
+def test_a_loss_of_ones_own_that_is_called_quantile_is_not_told_to_be_smoothed():
+    u, y = sp.symbols("u y", real=True)
+    own = sd.Loss((u - y) ** 2, score=u, target=y, name="quantile")
+    x = np.random.default_rng(0).normal(size=(100, 1))
+    release = sd.Release(None, noiseless=("x",))
+    assert "smoothed" not in sd.m_estimate(sd.debias(own, release), x, x[:, 0]).summary()

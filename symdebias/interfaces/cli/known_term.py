@@ -107,16 +107,26 @@ class KnownTerm:
             values = noised.X[self.column]
         center, scale = (dict(as_json(one)).get(self.column) for one in (release.center, release.scale))
         known = real_array(values, f"{self}, a column,")
-        known = known * (1.0 if scale is None else scale) + (0.0 if center is None else center)
-        if self.option == "exposure":
-            if not np.all(known > 0):
-                row = int(np.argmin(known > 0))
-                raise ValueError(
-                    f"{self} is {known[row]:.6g} in row {row}, and an exposure is positive. Leave out records that "
-                    "were not observed."
-                )
-            known = np.log(known)
-        return replace(noised, X=rest, release=left), np.asarray(known)
+        known = self.offset_of(known * (1.0 if scale is None else scale) + (0.0 if center is None else center))
+        return replace(noised, X=rest, release=left), known
+
+    def offset_of(self, values: FloatArray) -> FloatArray:
+        """Return the offset of values of the column in its own units.
+
+        Raises
+        ------
+        ValueError
+            It is an exposure, and one is not positive.
+        """
+        if self.option == "offset":
+            return values
+        if not np.all(values > 0):
+            row = int(np.argmin(values > 0))
+            raise ValueError(
+                f"{self} is {values[row]:.6g} in row {row}, and an exposure is positive. Leave out records that "
+                "were not observed."
+            )
+        return np.asarray(np.log(values))
 
     def left(self, release: Release, loss: Loss, *, target: str | None = None) -> Release:
         """Return a release without the column, which has to be there, for records whose target has this name.

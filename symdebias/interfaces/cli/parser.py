@@ -151,6 +151,14 @@ _COMMANDS = {
         "estimate how good a fit is on true records, from released ones",
         "Estimate a metric of a saved fit on true records. Take other records than those of the fit: these flatter it.",
     ),
+    "predict": (
+        "predicting:predict",
+        "fit table --out --schema [ --offset --exposure ] --level --json",
+        "write what a fit predicts for the true records of a table",
+        "Write a file of comma-separated values with what a saved fit predicts for each record of a table, in its "
+        "order: the label or the number, the chances of labels, and intervals of the chance or of the mean. The table "
+        "has true records, in the units of the schema; predictions of released ones belong to nobody.",
+    ),
     "report": (
         "fitting:report",
         "fit folder --out [ --offset --exposure ] --level --json",
@@ -282,6 +290,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "compile --exposure": {"metavar": "COLUMN", "help": "the column that fits will name as their exposure"},
     "evaluate --exposure": {"help": "that of the fit, where it does not say it"},
     "evaluate --offset": {"help": "that of the fit, where it does not say it"},
+    "predict --exposure": {"help": "that of the fit, where it does not say it"},
+    "predict --offset": {"help": "that of the fit, where it does not say it"},
     "report --exposure": {"help": "that of the fit, where it does not say it"},
     "report --offset": {"help": "that of the fit, where it does not say it"},
     "--order": {"type": int, "help": "of a series"},
@@ -293,6 +303,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--out": {"type": Path, "required": True},
     "privatize --out": {"help": "the folder, which is not there yet"},
+    "predict --out": {"help": "the file of predictions (.csv)"},
     "report --out": {"help": "the HTML file"},
     "--output": {"type": Path, "help": "the PNG file to write (default: symdebias-demo-DATA.png)"},
     "--outside": {
@@ -322,6 +333,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--save": {"type": Path, "metavar": "FILE", "help": "keep the fit in this file (.npz)"},
     "--schema": {"type": Path},
     "plan --schema": {"help": "the release of this schema alone, with a guessed population"},
+    "predict --schema": {"help": "the schema of the release: it fills missing values, and names labels"},
     "privatize --schema": {"required": True, "help": "the TOML file with bounds, categories and budget"},
     "--seed": {"type": int},
     "privatize --seed": {"help": "for examples alone: noise from a seed carries no guarantee"},

@@ -22,7 +22,14 @@ from symdebias.evaluation.cross_validation import (
     dealt,
     require_any,
 )
-from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimated_on, with_noise_estimated
+from symdebias.evaluation.estimate import (
+    Estimate,
+    at_one_noise,
+    check_options,
+    corrected_metric,
+    estimated_on,
+    with_noise_estimated,
+)
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
@@ -367,6 +374,8 @@ def cross_validate(
         except SymdebiasError as error:
             refused[name] = f"{error}"
     require_any(thetas, refused)
+    if radius is None:
+        thetas = at_one_noise(metric, records, thetas, threshold)
     every = [theta for fitted in thetas.values() for theta in fitted]
 
     def judge_of(records: Records) -> Metric:
