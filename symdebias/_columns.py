@@ -88,6 +88,9 @@ class Table:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._values[key]
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            # As scikit-learn takes records of what has a shape: table[rows, ...].
+            key = key[0]
         if np.ndim(key) == 0 and not isinstance(key, slice):
             raise TypeError(
                 "a table has columns, by their names, and records, by a slice or an array of places. For a matrix take "

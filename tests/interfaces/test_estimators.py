@@ -641,3 +641,25 @@ def test_units_of_a_release_change_coefficients_alone(unit):
         for size in (1.0, unit)
     )
     np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-6)
+
+
+def test_released_folders_are_searched_and_split(tmp_path):
+    """The table of a folder goes through the tools of scikit-learn as an array does."""
+    model_selection = pytest.importorskip("sklearn.model_selection")
+    X, y = np.random.default_rng(0).uniform(0, 10, size=(2_000, 1)), np.tile(["no", "yes"], 1_000)
+    release = sd.Release(
+        {"a": sd.LaplaceMechanism(8.0, bounds=(0, 10))}, sd.RandomizedResponse(4.0, ("no", "yes")), fit_intercept=True
+    )
+    release.privatize(X, y, random_state=1).save(tmp_path / "released")
+    noised = sd.load(tmp_path / "released")
+    model = sd.DebiasedClassifier(loss="squared_margin", release=noised.release)
+    scorer = sd.CorrectedScorer(sd.losses.squared_margin())
+    found, expected = (
+        model_selection.cross_val_score(model, one, noised.y, cv=2, scoring=scorer)
+        for one in (noised.X, noised.X["a"][:, None])
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    search = model_selection.GridSearchCV(model, {"l2": [0.0, 1.0]}, cv=2, scoring=scorer).fit(noised.X, noised.y)
+    assert search.best_estimator_.feature_names_in_.tolist() == ["a"]
+    part, rest, _, labels = model_selection.train_test_split(noised.X, noised.y, random_state=0)
+    assert (part.columns, len(part) + len(rest), len(labels)) == (("a",), 2_000, len(rest))
