@@ -81,9 +81,9 @@ def levelling_of(
     The statistic of theta_j + t se_j is e_j'H^-1 g/sqrt(e_j'H^-1 M H^-1 e_j/n), with g and H where the other parameters
     have their minimum beside it, and the meat M of the estimate: a score test (Boos 1992, The American Statistician
     46). On the way there the others may leave the line theta + t V e_j/se_j by far, as where columns nearly agree.
-    Where H is not positive, it does not reject. Of more than 64 parameters, and where second derivatives are
-    differences, it is along that line, with the H of the estimate. Some thousand records tell the shape, and standard
-    errors the scale.
+    Where they have no minimum on the way, g and H are those of the line, and where H is not positive, it does not
+    reject. Of more than 64 parameters, and where second derivatives are differences, H is that of the estimate. Some
+    thousand records tell the shape, and standard errors the scale.
 
     Where the curvature is uncertain, M is that of the parameter that is tested if that makes more of it, and many
     records tell the shape: of fewer the noise would make another one.
@@ -343,14 +343,17 @@ class _Shape:
                 return size(score, spread, change, moved) / math.sqrt(variance(t))
 
         # From one place the next is found in a step or two.
-        path = {0.0: self._place(self.theta, self._here)}
+        path, lost = {0.0: self._place(self.theta, self._here)}, [math.inf]
 
         def where_others_follow(t: float) -> float:
+            if t >= lost[-1]:
+                return along_the_line(t)
             before = max(one for one in path if one <= t)
             with np.errstate(all="ignore"):
                 found, is_minimum = self._profiled(path[before], (t - before) * move[place], place)
                 # Without a minimum it is the noise that says where they go.
                 if found is None or not is_minimum:
+                    lost.append(t)
                     return along_the_line(t)
                 path[t] = found
                 score, spread = self._score(found.inverse, self._here.meat, place)
