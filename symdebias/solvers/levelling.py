@@ -81,9 +81,9 @@ def levelling_of(
     The statistic of theta_j + t se_j is e_j'H^-1 g/sqrt(e_j'H^-1 M H^-1 e_j/n), with g and H where the other parameters
     have their minimum beside it, and the meat M of the estimate: a score test (Boos 1992, The American Statistician
     46). On the way there the others may leave the line theta + t V e_j/se_j by far, as where columns nearly agree.
-    Where H is not positive, it does not reject. Of more than 64 parameters, and where second derivatives are
-    differences, it is along that line, with the H of the estimate. Some thousand records tell the shape, and standard
-    errors the scale.
+    Where they have no minimum on the way, g and H are those of the line, and where H is not positive, it does not
+    reject. Of more than 64 parameters, and where second derivatives are differences, H is that of the estimate. Some
+    thousand records tell the shape, and standard errors the scale.
 
     Where the curvature is uncertain, M is that of the parameter that is tested if that makes more of it, and many
     records tell the shape: of fewer the noise would make another one.
@@ -122,13 +122,13 @@ def levelling_of(
             # Of a bias without a bound every end is nowhere.
             if not math.isfinite(reach) or few.is_straight(sign * move, place, reach, _NEARLY_STRAIGHT, sides=(1.0,)):
                 continue
-            statistic = many.statistic(sign * move, place)
+            variance = functools.partial(_variance, slope=sign * slope, bend=bend)
+            statistic = many.statistic(sign * move, place, variance)
             if statistic is None:
                 continue
-            variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=float(allowed[place]))
-            end = _end(_beyond(statistic, _constant if many.grows else variance, needed), reach)
-            plain = _end(_beyond(float, variance, needed), reach)
+            end = _end(_beyond(statistic, needed), reach)
+            plain = _end(_beyond(_straight(variance), needed), reach)
             if end > (1 + _MUCH_FARTHER) * plain:
                 # What is left of the bias, and of the variance, where there is no end.
                 least = critical_value(_LEVEL, float(allowed[place]) if bend == 0 else 0.0)
@@ -148,14 +148,16 @@ def _needed(t: float, *, variance: Callable[[float], float], bias_ratio: float) 
 
 
 def _constant(t: float) -> float:
-    """Return the variance of what is already in its own standard errors."""
+    """Return the variance of a score whose curvature is certain, over that at the estimate."""
     return 1.0
 
 
-def _beyond(
-    statistic: Callable[[float], float], variance: Callable[[float], float], needed: Callable[[float], float]
-) -> Callable[[float], float]:
-    return lambda t: statistic(t) / math.sqrt(variance(t)) - needed(t)
+def _straight(variance: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda t: t / math.sqrt(variance(t))
+
+
+def _beyond(statistic: Callable[[float], float], needed: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda t: statistic(t) - needed(t)
 
 
 @dataclass(frozen=True)
@@ -312,16 +314,18 @@ class _Shape:
                 return True
         return False
 
-    def statistic(self, move: FloatArray, place: int) -> Callable[[float], float] | None:
-        """Return the statistic of a test t moves away: t where the score is a straight line.
+    def statistic(
+        self, move: FloatArray, place: int, variance: Callable[[float], float] = _constant
+    ) -> Callable[[float], float] | None:
+        """Return the statistic of a test t moves away: t where the score is a straight line of a constant variance.
 
-        None where the part tells nothing of it.
+        None where the part tells nothing of it. `variance` is that of the score, over that at the estimate, where it is
+        not found with the others at their minimum.
         """
         here, spread_here = self._score(self._inverse_here, self._here.meat, place)
         near = float(here @ self._here.hessian @ move + here @ (self.penalty * move)) / spread_here
         if not (math.isfinite(near) and near * move[place] > 0):
             return None
-        allowed = functools.partial(is_allowed, self.records.correction)
 
         def size(score: FloatArray, spread: float, change: FloatArray, theta: FloatArray) -> float:
             found = float(score @ change) / (spread * near)
@@ -331,27 +335,36 @@ class _Shape:
 
         def along_the_line(t: float) -> float:
             moved = self.theta + t * move
-            if not allowed(moved):
+            if not is_allowed(self.records.correction, moved):
                 return 0.0
             with np.errstate(all="ignore"):
-                return size(here, spread_here, self._change(self._gradient(moved), moved), moved)
+                if not self._takes_steps:
+                    change, score, spread = self._change(self._gradient(moved), moved), here, spread_here
+                else:
+                    found = self._derivatives(moved)
+                    change = self._change(found.gradient, moved)
+                    score, spread = self._score(self._inverse(found.hessian), self._here.meat, place)
+                return size(score, spread, change, moved) / math.sqrt(variance(t))
 
         # From one place the next is found in a step or two.
-        path = {0.0: self._place(self.theta, self._here)}
+        path, lost = {0.0: self._place(self.theta, self._here)}, [math.inf]
 
         def where_others_follow(t: float) -> float:
+            if t >= lost[-1]:
+                return along_the_line(t)
             before = max(one for one in path if one <= t)
             with np.errstate(all="ignore"):
-                found, _ = self._profiled(path[before], (t - before) * move[place], place)
-                if found is None:
-                    return 0.0
-                score, spread = self._score(found.inverse, self._here.meat, place)
-                if not math.isfinite(spread):
-                    return 0.0
+                found, is_minimum = self._profiled(path[before], (t - before) * move[place], place)
+                # Without a minimum it is the noise that says where they go.
+                if found is None or not is_minimum:
+                    lost.append(t)
+                    return along_the_line(t)
                 path[t] = found
+                score, spread = self._score(found.inverse, self._here.meat, place)
+                growth = math.sqrt(variance(t))
                 if self.grows:
-                    spread = max(spread, self._score(found.inverse, found.meat, place)[1])
-                return size(score, spread, found.change, found.theta)
+                    growth = max(1.0, self._score(found.inverse, found.meat, place)[1] / spread)
+                return size(score, spread, found.change, found.theta) / growth
 
         return where_others_follow if self._takes_steps else along_the_line
 

@@ -20,7 +20,7 @@ from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.records import Records, stride_to
 from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.metric import definite
@@ -405,7 +405,20 @@ class ReleasedRecords:
             variances = variances * growth
         if radius is not None:
             scores = Scores.within(radius)
+        else:
+            self._require_finite(float(np.abs(scores.values).max()))
         return self.designed_for(scores, variances, quick=quick)
+
+    def _require_finite(self, farthest: float) -> None:
+        """Raise DivergenceError where the loss is not finite on scores that parameters on the way have led to."""
+        ends = np.array([-farthest, farthest])
+        with np.errstate(all="ignore"):
+            is_finite = all(np.isfinite(part.numbers.slope(ends)).all() for part in self.parts.replaced)
+        if not is_finite:
+            raise DivergenceError(
+                f"the search came to scores of {farthest:.3g}, on which the loss is not finite: nothing near zero held "
+                "theta back. Bound columns with few large values, raise l2, or use more records."
+            )
 
     def designed_for(self, scores: Scores, variances: FloatArray, *, quick: bool = False) -> CorrectedLoss:
         """Return the surrogate designed for a distribution of true scores and noise variances of them."""

@@ -8,6 +8,7 @@ import sympy as sp
 from instances import U, Y, logistic_records
 
 import symdebias as sd
+from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
@@ -215,3 +216,15 @@ def test_a_single_count_leaves_no_pilot_and_no_warning_of_numpy():
     corrected = sd.debias(sd.losses.poisson(), sd.Release(sd.GaussianMechanism.from_scale(0.4)))
     with pytest.raises(sd.DivergenceError, match="the pilot estimate runs away"):
         sd.m_estimate(corrected, [[0.1]], [3.0])
+
+
+def test_a_search_that_comes_to_scores_beyond_the_loss_is_refused():
+    """The slope of a surrogate's loss is not finite there, which is no argument of the user's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    release = sd.Release(sd.LaplaceMechanism.from_scale(0.3))
+    corrected = sd.debias(sd.losses.poisson(), release, method="surrogate")
+    records = corrected.records(X, np.ones(len(X)))
+    known = known_scores(corrected, records)
+    with pytest.raises(DivergenceError, match="on which the loss is not finite"):
+        known.resolved(np.array([1e3, 0.0]))
