@@ -197,6 +197,7 @@ def _take_lock():
         assert pool.submit(cache._LOCK.acquire, timeout=5).result()
 
 
+@pytest.mark.compiled
 def test_a_fit_is_the_same_in_another_process(logistic_fit, tmp_path):
     (tmp_path / "fit.pkl").write_bytes(pickle.dumps(logistic_fit))
     logistic_fit.save(tmp_path / "fit.npz")
