@@ -173,7 +173,8 @@ def critical_values(level: float, bias_ratio: FloatArray, degrees_of_freedom: Fl
     bias_ratio, degrees_of_freedom : array of shape (k,), float64
         As for `critical_value`.
     """
-    found = np.full(len(bias_ratio), float(ndtri((1 + level) / 2)))
+    # A bias that is no number has no bound.
+    found = np.where(np.isnan(bias_ratio), math.inf, float(ndtri((1 + level) / 2)))
     is_few = np.isfinite(degrees_of_freedom)
     found[is_few] = stdtrit(degrees_of_freedom[is_few], (1 + level) / 2) + bias_ratio[is_few]
     is_one_sided = ~is_few & (bias_ratio > _ONE_SIDED)
@@ -193,7 +194,8 @@ def _normal_critical(level: float, bias_ratio: FloatArray) -> FloatArray:
         low, high = np.where(missing > 0, found, low), np.where(missing > 0, high, found)
         heights = np.exp(-np.square(found - bias_ratio) / 2) + np.exp(-np.square(found + bias_ratio) / 2)
         new = found + missing * math.sqrt(2 * math.pi) / heights
-        new = np.where((low <= new) & (new <= high), new, (low + high) / 2)
+        # Strictly within, so that what c is in shrinks also where rounding is left.
+        new = np.where((low < new) & (new < high), new, (low + high) / 2)
         # Each stays where it has arrived, whatever the others do.
         moved = is_open & (np.abs(new - found) > 1e-14 * found)
         found, is_open = np.where(is_open, new, found), moved

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_variance
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.inference import critical_value
+from symdebias.inference import critical_value, critical_values
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.scores import ReleasedRecords
@@ -97,7 +97,7 @@ def levelling_of(
     error = None
     if known is not None and records.correction.surrogates is not None and known.zonal is None:
         error = MeanError(known, records.correction)
-    reaches = np.array([critical_value(_LEVEL, float(one)) for one in allowed])
+    reaches = critical_values(_LEVEL, allowed, np.full(len(allowed), math.inf))
     most = float(np.max(reaches, where=np.isfinite(reaches), initial=critical_value(_LEVEL)))
     few = _Shape(records.looked_at, theta, penalty, takes_steps=False, error=error, allowed=allowed)
     part = records.tested

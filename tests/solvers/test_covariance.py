@@ -409,6 +409,19 @@ def test_critical_values_of_many_biases_are_those_one_by_one(level):
     np.testing.assert_allclose(pvalues, 1 - level, rtol=1e-9)
 
 
+@pytest.mark.parametrize("level", [1e-12, 1e-6, 1e-3, 0.01, 0.02])
+def test_critical_values_are_found_where_rounding_is_most_of_what_they_are(level):
+    """The level is a difference of numbers near 1: an end is known to some units of their last place, and no better."""
+    bias = np.geomspace(1e-6, 39.9, 3_000)
+    found = critical_values(level, bias, np.full(len(bias), np.inf))
+    np.testing.assert_allclose(stats.norm.cdf(found - bias) - stats.norm.cdf(-found - bias), level, atol=2e-15, rtol=0)
+
+
+def test_a_bias_that_is_no_number_has_no_bound():
+    assert critical_value(0.95, np.nan) == np.inf
+    assert critical_values(0.95, np.array([np.nan, 0.0]), np.full(2, np.inf))[0] == np.inf
+
+
 def test_the_noncentrality_is_the_largest_over_the_box():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(5, 5))

@@ -9,7 +9,7 @@ import numpy as np
 
 from symdebias import _columns, _files
 from symdebias._columns import Table
-from symdebias._domains import OPEN_UNIT
+from symdebias._domains import OPEN_UNIT, spell
 from symdebias.exceptions import InferenceError
 from symdebias.interfaces.cli import show
 from symdebias.interfaces.cli.known_term import KnownTerm
@@ -100,8 +100,4 @@ def _predictions(found: Fit, X: Table, offset: Any, level: float, labels: tuple[
 
 
 def _spelled(value: Any) -> str:
-    """Return a value as text: the shortest that is read as the same number, whole numbers without a point."""
-    if isinstance(value, str):
-        return value
-    number = float(value)
-    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
+    return value if isinstance(value, str) else spell(float(value))
