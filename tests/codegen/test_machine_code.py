@@ -9,6 +9,7 @@ import sympy as sp
 from instances import U, Y
 
 from symdebias.codegen import cache
+from symdebias.codegen.direct import widths
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.constants import Constants, Tails
@@ -80,3 +81,16 @@ def test_what_would_be_seen(nothing_compiled):
         source, text=source.text.replace(whole[0], "    return math.pow(2.718281828459045, x)\n", 1)
     )
     assert packed(cache.compile_kernel(by_library)) <= seen - POLYNOMIAL
+
+
+def widest(kernel):
+    """How many instructions compute with eight numbers of double precision at once."""
+    return len(re.findall(PACKED["x86_64"] + r"[^\n]*%zmm", "\n".join(kernel.inspect_asm().values())))
+
+
+# LLVM by itself has them on AMD's processors, and none on Intel's.
+@pytest.mark.skipif(not widths.has_wide_vectors(), reason="no vectors of 512 bits here, or slow ones")
+def test_vectors_are_as_wide_as_the_processor_has_them(nothing_compiled):
+    kernels = Kernels(PROGRAM)
+    counts = {name: widest(cache.compile_kernel(kernels.source(name))) for name in NAMES}
+    assert min(counts.values()) >= POLYNOMIAL, counts

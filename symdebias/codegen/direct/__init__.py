@@ -15,7 +15,7 @@ import functools
 import hashlib
 import inspect
 
-from symdebias.codegen.direct import kinds, parts, scope, writer
+from symdebias.codegen.direct import kinds, parts, scope, widths, writer
 from symdebias.codegen.direct.parts import execute, key_of
 
 __all__ = ["digest", "execute", "key_of"]
@@ -24,5 +24,5 @@ __all__ = ["digest", "execute", "key_of"]
 @functools.cache
 def digest() -> str:
     """Return a hash of how parts are found and written: what another version has compiled is another kernel."""
-    texts = (inspect.getsource(module) for module in (kinds, parts, scope, writer))
+    texts = (inspect.getsource(module) for module in (kinds, parts, scope, widths, writer))
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]

@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from symdebias.codegen.direct.kinds import OF_CONSTANTS, Kinds, counted_by, entry, known, not_direct, signature
 from symdebias.codegen.direct.scope import BINARY, COMPARED, EXTREMES, TURNED, elements, is_whole, made, of_module
+from symdebias.codegen.direct.widths import widen
 
 # What LLVM calls an operation on two numbers of one type; other operations are Numba's.
 _FLOATING = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"}
@@ -70,6 +71,7 @@ class Function:
         parts = [_parts(context, kind) for kind in given]
         function = ir.Function(module, ir.FunctionType(returned, [one for part in parts for one in part]), name)
         function.linkage = "internal"
+        widen(function)
         if self.is_inline:
             function.attributes.add("alwaysinline")
         writer = _Writer(context, ir.IRBuilder(function.append_basic_block("entry")), self.names, found)
@@ -105,6 +107,7 @@ def as_intrinsic(function: Function) -> Any:
         returned = function.kinds(typing, plain).returned
 
         def written(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+            widen(builder.function)
             values = (_from_numba(context, builder, *both) for both in zip(arguments, plain, strict=True))
             found = function.called(context, builder, list(zip(values, plain, strict=True)))
             return context.get_dummy_value() if returned == types.none else found
