@@ -308,7 +308,7 @@ class Correction:
         return covariance
 
     @functools.cached_property
-    def _score_noise(self) -> FloatArray:
+    def score_noise(self) -> FloatArray:
         """The matrix whose quadratic form in theta is the noise variance of the score, the same for all records."""
         return self._score_noise_of(self.noise_covariance())
 
@@ -317,7 +317,7 @@ class Correction:
 
     def score_variance(self, theta: ArrayLike, scales: FloatArray | Rows | None = None) -> float:
         """Return the noise variance of the score; see `CorrectedLoss.score_variance`."""
-        noise = self._score_noise if scales is None else self._score_noise_of(self.noise_covariance(scales))
+        noise = self.score_noise if scales is None else self._score_noise_of(self.noise_covariance(scales))
         scores = np.asarray(theta, dtype=float).reshape(len(self.loss.scores), -1)
         # Rounding alone would make the variance of a channel without noise negative.
         return max(0.0, float(np.max(np.einsum("kj,jl,kl->k", scores, noise, scores))))

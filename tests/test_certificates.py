@@ -259,3 +259,16 @@ def test_a_bias_beyond_what_floats_hold_is_infinite(loss, release, method):
     """Means of exp(u) at scores where it overflows: infinite and nothing else, and no warning."""
     found = sd.debias(loss, release, method=method).certify(theta_radius=1000.0)
     assert found.loss_bias == found.gradient_bias == np.inf
+
+
+def test_noise_variance_is_that_of_all_noise_and_limits_are_on_the_normal_part():
+    laplace, normal = sd.LaplaceMechanism.from_scale(0.5), sd.GaussianMechanism.from_scale(0.3)
+    certificate = sd.debias(sd.losses.exponential(), sd.Release(laplace)).certify(theta_radius=0.5)
+    assert certificate.noise_variance == pytest.approx(2 * 0.5**2 * 0.5**2)
+    assert certificate.normal_variance == 0
+    assert certificate.exists
+    # The variance of one column is .5, of the other .09.
+    mixed = sd.debias(sd.losses.least_squares(), sd.Release({"a": laplace, "b": normal})).certify(theta_radius=2.0)
+    assert mixed.noise_variance == pytest.approx(0.5 * 4)
+    assert mixed.normal_variance == pytest.approx(0.09 * 4)
+    assert "noise variance up to 2)" in str(mixed)

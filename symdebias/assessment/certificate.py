@@ -46,15 +46,18 @@ class Certificate:
         hence scores |theta'x| up to this (infinite for a free-form loss, which has none), or up to the range of a
         surrogate where that is less; residuals where `cut` says so,
     noise_variance : float
-        and noise variance up to this: of the score, or of the noisiest feature of a free-form loss.
+        and noise variance up to this: of the score, with noise of all kinds, or of the noisiest feature of a free-form
+        loss. For a surrogate it is at most what that is designed for.
     targets : tuple of float
         The target values that were tried.
     variance_limit : float
-        The correction exists for noise variance of the score below this.
+        The correction exists for a variance of normal noise of the score below this.
     finite_variance_limit : float
-        It has finite variance for noise variance of the score below this.
+        It has finite variance for a variance of normal noise of the score below this.
     quadrature_error : float
         By how much the two finest rules differ at most.
+    normal_variance : float
+        The part of `noise_variance` that is normal noise's.
     reach, reach_limit : float
         The largest parameter times the tail scale of the noise of its column (b for Laplace noise), or the norm of the
         parameters of columns that share noise times the scale of that, on the domain; and what it must stay below for
@@ -94,6 +97,7 @@ class Certificate:
     variance_limit: float
     finite_variance_limit: float
     quadrature_error: float
+    normal_variance: float = 0.0
     reach: float = 0.0
     reach_limit: float = math.inf
     conditions: tuple[str, ...] = ()
@@ -106,14 +110,14 @@ class Certificate:
     @property
     def exists(self) -> bool:
         """Whether the correction exists on the whole domain."""
-        return self.noise_variance < self.variance_limit and self.reach < self.reach_limit and self.conditions_hold
+        return self.normal_variance < self.variance_limit and self.reach < self.reach_limit and self.conditions_hold
 
     @property
     def finite_variance(self) -> bool:
         """Whether the corrected loss has finite variance on the whole domain."""
         return (
             self.exists
-            and self.noise_variance < self.finite_variance_limit
+            and self.normal_variance < self.finite_variance_limit
             and self.reach < self.reach_limit / 2
             and self.variance_conditions_hold
         )
@@ -133,7 +137,7 @@ class Certificate:
             ]
         else:
             lines = [f"no correction on the whole domain {domain}"]
-            if not self.noise_variance < self.variance_limit:
+            if not self.normal_variance < self.variance_limit:
                 lines.append(f"  it exists where {self._reach(self.variance_limit)}")
             if not self.reach < self.reach_limit:
                 lines.append(f"  it exists where {self._within(self.reach_limit)}")
@@ -179,8 +183,9 @@ class Certificate:
 
     def _reach(self, limit: float) -> str:
         # The noise variance of the score grows with the square of the radius.
-        radius = self.theta_radius * math.sqrt(limit / self.noise_variance)
-        return f"the noise variance of the score is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
+        radius = self.theta_radius * math.sqrt(limit / self.normal_variance)
+        noise = "noise" if self.normal_variance == self.noise_variance else "normal noise"
+        return f"the {noise} variance of the score is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
 
 
 def _rounded_up(value: float) -> str:
@@ -214,11 +219,12 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
     covariance = correction.design.covariance
     largest = float(np.linalg.eigvalsh(covariance).max(initial=0.0)) if covariance.any() else 0.0
     variance = largest * theta_radius**2
+    noise_variance = _largest_score_variance(correction, theta_radius)
     targets = TargetNoise.of(correction.loss, correction.release)
     bound = theta_radius * record_radius
     if surrogates is not None:
         # Within the range and up to the noise that it is designed for; its bias does not depend on the noise.
-        variance = min(variance, correction.score_level)
+        variance, noise_variance = (min(one, correction.score_level) for one in (variance, noise_variance))
         bound = min(bound, surrogates.radius)
         if correction.surrogate_parts.is_residual:
             bound, targets = surrogates.radius, replace(targets, targets=(0.0,))
@@ -241,7 +247,7 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
         biases, proved = _with_bounds_of_surrogates(correction, biases, bound, record_radius)
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
-        noise_variance=variance, targets=targets.targets, reach=0.0, cut=cut,
+        noise_variance=noise_variance, normal_variance=variance, targets=targets.targets, reach=0.0, cut=cut,
     )  # fmt: skip
 
 
@@ -251,8 +257,9 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
     # An intercept is one more entry of a row, and of the gradient.
     row = math.hypot(record_radius, release.fit_intercept)
     noisiest = float(release.feature_variances(correction.columns).max(initial=0.0))
-    variance, reach = noisiest, 0.0
+    variance, noise_variance, reach = noisiest, noisiest, 0.0
     if correction.is_of_scores:
+        noise_variance = _largest_score_variance(correction, theta_radius)
         largest = np.linalg.eigvalsh(correction.design.covariance).max(initial=0.0)
         variance = float(largest) * theta_radius**2
         scales = correction.derivation.constants["reach"]
@@ -267,7 +274,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         # Waves that are tuned for little noise vary too fast under much of it for any rule.
         inside = min(theta_radius, surrogates.radius / row)
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
-        variance = min(variance, noisiest * inside**2)
+        variance, noise_variance = (min(one, noisiest * inside**2) for one in (variance, noise_variance))
     if correction.is_of_scores:
         exists = variance < correction.limits.variance and reach < correction.limits.reach
     else:
@@ -284,8 +291,13 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         biases, proved = _with_bounds_of_surrogates(correction, biases, bound, row)
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
-        noise_variance=variance, targets=targets, reach=reach, cut=cut,
+        noise_variance=noise_variance, normal_variance=variance, targets=targets, reach=reach, cut=cut,
     )  # fmt: skip
+
+
+def _largest_score_variance(correction: Correction, theta_radius: float) -> float:
+    """Return the largest noise variance of the score over the parameters of a norm, with noise of all kinds."""
+    return float(np.linalg.eigvalsh(correction.score_noise).max(initial=0.0)) * theta_radius**2
 
 
 def _cut_by(correction: Correction, bound: float, farthest: float) -> str:
