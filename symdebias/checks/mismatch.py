@@ -10,7 +10,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 
 
-def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
+def refuse_mismatch(corrected: CorrectedLoss, records: Records, *, has_offset: bool = False) -> None:
     """Refuse records that were scaled by themselves, are in other units, or have targets that the loss is not of.
 
     Weights that are made of what was noised are refused as well. Units are looked at where single rows are at hand, and
@@ -22,6 +22,8 @@ def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
         The loss that they are fitted to.
     records : Records
         Released records, checked.
+    has_offset : bool
+        Whether targets and weights are those that stand for an offset, which have it in common.
 
     Raises
     ------
@@ -36,7 +38,9 @@ def refuse_mismatch(corrected: CorrectedLoss, records: Records) -> None:
             refuse_other_units(corrected, records.matrix, records.weights)
     refuse_other_labels(corrected, records.target, records.weights)
     if corrected.method != "none":
-        refuse_weights_of_noise(corrected.release, records.matrix, records.target, records.weights)
+        refuse_weights_of_noise(
+            corrected.release, records.matrix, records.target, records.weights, has_offset=has_offset
+        )
 
 
 def refuse_mismatch_of_some(corrected: CorrectedLoss, records: Records) -> None:

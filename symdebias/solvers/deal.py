@@ -109,7 +109,7 @@ def checked_run(
             'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
             'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
         )
-    refuse_mismatch(corrected, run)
+    refuse_mismatch(corrected, run, has_offset=offset is not None)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)
     return corrected, run, factor, marked

@@ -191,7 +191,7 @@ def m_estimate(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,
         check_finite=is_held or not _are_told(corrected, X),
     )  # fmt: skip
-    refuse_mismatch(corrected, checked)
+    refuse_mismatch(corrected, checked, has_offset=offset is not None)
     check_same_index(X, y, clusters=clusters)
     if is_held:
         corrected, checked = holding(corrected, checked, as_offset(offset, len(checked)))

@@ -7,7 +7,7 @@ import sympy as sp
 import symdebias as sd
 
 RNG = np.random.default_rng(0)
-N = 3_000
+N = 6_000
 TRUE_X = np.column_stack([RNG.integers(0, 3, N), RNG.normal(size=N)])
 TRUE_Y = np.where(RNG.random(N) < 1 / (1 + np.exp(1.0 - 1.5 * TRUE_X[:, 1])), 1.0, -1.0)
 RELEASE = sd.Release(
@@ -23,6 +23,10 @@ MADE_OF_NOISE = {
     "a choice by labels": (np.where(SENT.y > 0, 1.0, 0.0), "each released label"),
     "categories": (SENT.X[:, 0] + 1, "each released category of column place"),
     "some categories": (np.where(SENT.X[:, 0] == 2, 3.0, 1.0), "each released category of column place"),
+    "labels and categories": (
+        np.where((SENT.X[:, 0] == 2) & (SENT.y > 0), 3.0, 1.0),
+        "each released label and category of column place",
+    ),
 }
 OTHERS = {
     "drawn": RNG.integers(1, 3, N).astype(float),
@@ -83,3 +87,77 @@ def test_a_weight_within_the_loss_is_that_of_the_true_label():
     )
     assert np.all(np.abs(fit.theta - truth.theta) < 5 * fit.standard_errors)
     assert fit.theta[1] + 1.0 > 5 * fit.standard_errors[1]
+
+
+NOISED = sd.Release(
+    {"size": sd.GaussianMechanism.from_scale(0.3), "age": sd.LaplaceMechanism.from_scale(0.5)},
+    sd.GaussianMechanism.from_scale(0.4),
+)
+TRUE_SIZES = np.column_stack([RNG.normal(size=N), RNG.exponential(size=N)])
+TRUE_TARGET = TRUE_SIZES @ [1.0, -0.5] + RNG.normal(size=N)
+MEASURED = NOISED.privatize(TRUE_SIZES, TRUE_TARGET, random_state=2)
+OF_NUMBERS = {
+    "a slope": (np.exp(MEASURED.X[:, 0] / 2), "column size"),
+    "a bend": (1 / (0.1 + MEASURED.X[:, 1] ** 2), "column age"),
+    "a wave": (2 + np.cos(3 * MEASURED.X[:, 0]), "column size"),
+    "a choice": ((MEASURED.X[:, 1] > 0.5).astype(float), "column age"),
+    "a step": (np.where(MEASURED.X[:, 0] > 0, 2.0, 1.0), "column size"),
+    "target": (1 + np.abs(MEASURED.y), "target"),
+}
+NOT_OF_NUMBERS = {
+    "true numbers": np.exp(TRUE_SIZES[:, 0] / 2),
+    "a step of true numbers": np.where(TRUE_SIZES[:, 1] > 0.5, 2.0, 1.0),
+    "a true target": 1 + np.abs(TRUE_TARGET),
+    "drawn": RNG.random(N),
+    "the place": np.linspace(1, 2, N),
+    "one record": np.where(np.arange(N) == 7, 100.0, 1.0),
+}
+
+
+@pytest.mark.parametrize(("weights", "told"), OF_NUMBERS.values(), ids=OF_NUMBERS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_weights_of_released_numbers_are_refused(weights, told, dtype):
+    corrected = sd.debias(sd.losses.least_squares(), NOISED)
+    with pytest.raises(ValueError, match=f"sample_weight is a function of the released .*{told}"):
+        sd.m_estimate(corrected, MEASURED.X.astype(dtype), MEASURED.y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("weights", NOT_OF_NUMBERS.values(), ids=NOT_OF_NUMBERS)
+def test_weights_of_true_numbers_are_taken(weights):
+    sd.m_estimate(sd.debias(sd.losses.least_squares(), NOISED), MEASURED.X, MEASURED.y, sample_weight=weights)
+
+
+def test_weights_by_noised_numbers_make_another_fit():
+    """What the refusal is for: with weights z^2 the mean of y = x is off by tens of its standard errors."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(20_000, 1))
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.0))
+    sent = release.privatize(x, x[:, 0] + 0.1 * rng.normal(size=20_000), random_state=4)
+    z, y = sent.X[:, 0], sent.y
+    weights = z**2
+    # The corrected score of least squares, sum w (z y - (z^2 - 1) theta), in its closed form.
+    theta = (weights * z * y).sum() / (weights * (z**2 - 1)).sum()
+    assert abs(theta - 1) > 0.2
+    with pytest.raises(ValueError, match="function of the released numbers of column 0"):
+        sd.m_estimate(sd.debias(sd.losses.least_squares(), release), sent.X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("count", [30, 300, 3_000])
+def test_two_groups_that_no_noise_mixes_may_have_weights(count):
+    """A false alarm has a probability below 1e-9: numbers next to one another are of one group."""
+    rng = np.random.default_rng(5)
+    group = rng.integers(0, 2, count)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1), fit_intercept=True)
+    sent = release.privatize(group[:, None] * 10.0, group + rng.normal(size=count), random_state=6)
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    sd.m_estimate(corrected, sent.X, sent.y, sample_weight=np.where(group, 3.0, 1.0))
+
+
+def test_an_offset_may_go_with_noised_targets():
+    """Counts over their exposure, with the exposure as weights, are what stands for an offset."""
+    rng = np.random.default_rng(7)
+    exposure, x = rng.uniform(1.0, 1.5, N), rng.normal(size=(N, 1))
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.2), sd.GaussianMechanism.from_scale(0.05))
+    sent = release.privatize(x, rng.poisson(0.1 * exposure * np.exp(0.3 * x[:, 0])).astype(float), random_state=8)
+    corrected = sd.debias(sd.losses.poisson(), sent.release)
+    sd.m_estimate(corrected, sent.X, sent.y, offset=np.log(exposure))

@@ -123,7 +123,7 @@ def m_estimate(
     checked = PartedRecords.checked(
         corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
     )
-    refuse_mismatch(corrected, checked)
+    refuse_mismatch(corrected, checked, has_offset=offset is not None)
     corrected, checked = holding(corrected, checked)
     with one_thread():
         return estimated(
@@ -226,7 +226,7 @@ def sgd(
     began = time.perf_counter()
     corrected = corrected.named_by(X)
     run: Any = PartedRecords.checked(corrected, X, y, sample_weight, offset=offset)
-    refuse_mismatch(corrected, run)
+    refuse_mismatch(corrected, run, has_offset=offset is not None)
     corrected, run = holding(corrected, run)
     frame = frame_of(run)
     penalty = frame.penalty(run, l2 * (run.gain or 1.0))
