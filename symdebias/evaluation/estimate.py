@@ -22,7 +22,7 @@ from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.exceptions import DivergenceError, InferenceError
-from symdebias.inference import critical_value
+from symdebias.inference import MANY_DECIDE, critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -96,7 +96,8 @@ class Estimate:
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
 
-        It is by Student's t where there are `degrees_of_freedom`.
+        It is by Student's t where there are `degrees_of_freedom`. The variance of a share m goes with m (1 - m): where
+        few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
 
         Parameters
         ----------
@@ -129,8 +130,12 @@ class Estimate:
                     f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
                     "tell how rare it is, and an interval would not cover. Give more records."
                 )
-        reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
-        return self.value - reach, self.value + reach
+        reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error
+        low, high = self.value - reach, self.value + reach
+        if self.metric in _SHARES and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
+            far = _tested_end(self.value, reach)
+            low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
+        return low - self.bias, high + self.bias
 
     def interval_or_none(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the confidence interval, or None where it is refused: for tables."""
@@ -147,6 +152,15 @@ class Estimate:
             f"{self.metric} {self.value:.6g}, standard error {self.standard_error:.2g}, {bias}; {self.method}, "
             f"{self.records:,} records"
         )
+
+
+def _tested_end(share: float, reach: float) -> float:
+    """Return the m on the side of 1/2 with |share - m| = reach sqrt(m (1 - m) / (share (1 - share)))."""
+    if share > 0.5:
+        return 1 - _tested_end(1 - share, reach)
+    growth = reach**2 / (share * (1 - share))
+    middle = share + growth / 2
+    return (middle + math.sqrt(middle**2 - (1 + growth) * share**2)) / (1 + growth)
 
 
 def evaluate(
@@ -249,8 +263,8 @@ def evaluate(
 
     Few records may decide the standard error, as (sum v^2)^2/sum v^4 of their deviations v from the mean counts them:
     below 50 of them the interval is by Student's t with twice as many degrees of freedom (Satterthwaite 1946), as those
-    of fits are. Where the noise of the release was estimated, the standard error has the error of that estimate in it,
-    with theta as given.
+    of fits are, and that of a share reaches farther on the side of 1/2 (Wilson 1927). Where the noise of the release
+    was estimated, the standard error has the error of that estimate in it, with theta as given.
 
     References
     ----------
