@@ -21,6 +21,7 @@ LAYERS = [
         "_optional",
         "_budget",
         "_files",
+        "_forks",
         "_garbage",
         "_columns",
         "_markup",
