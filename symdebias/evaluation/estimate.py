@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Interval
-from symdebias._metrics import METRICS, called_here
+from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
 from symdebias.evaluation.metric import Metric

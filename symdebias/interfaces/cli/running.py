@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from symdebias import _losses, losses
+from symdebias import _loss_names, losses
 from symdebias._domains import COUNT, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
@@ -66,8 +66,8 @@ def plan(options: argparse.Namespace) -> None:
     theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
     name = options.loss.replace("-", "_")
     # A vector with the label is planned for labels, which a loss of numbers may have as well.
-    of_labels = options.target == "margin" and name in _losses.MARGIN
-    make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _losses.CATALOGUE[name].target]
+    of_labels = options.target == "margin" and name in _loss_names.MARGIN
+    make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _loss_names.CATALOGUE[name].target]
     covariance = None
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
