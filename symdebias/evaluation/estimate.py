@@ -332,7 +332,7 @@ def corrected_metric(
     *,
     radius: float | None,
     label_model: str,
-    threshold: float = 0.0,
+    threshold: float,
 ) -> Metric:
     """Return a metric, corrected for all thetas that are to be compared.
 

@@ -292,7 +292,7 @@ class _Taking:
             averaged[row - here.start] = one.descent.averaged(own[row][0])
         self.kernel(
             line.thetas[here], dealt, run.correction.noise, sizes, self.size, run.total / n,
-            tuple(bound[here] for bound in line.bounds), run.correction.limits.for_kernels(finite_variance=True),
+            tuple(bound[here] for bound in line.bounds), run.correction.limits.for_kernels(),
             self.smoothing, line.scalings[here], line.averages[here], averaged, line.reports[here],
         )  # fmt: skip
         said = line.reports[here].tolist()

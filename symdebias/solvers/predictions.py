@@ -160,7 +160,7 @@ class Predictor:
         self._require_matching(X, offset)
         return self._with_offset(self._scores(X), offset)
 
-    def rows_and_scores(self, X: Any, offset: Any = None) -> tuple[FloatArray, FloatArray]:
+    def rows_and_scores(self, X: Any, offset: Any) -> tuple[FloatArray, FloatArray]:
         """Return what `rows` and `scores` do."""
         self._require_matching(X, offset)
         rows = self.rows(X)

@@ -199,7 +199,7 @@ class _UnderWay:
         self.constraints = (
             frame_of(run).reported(training.penalty), training.bound,
             *growth_limits(training.bound, scaled=bool(len(steps.scaling))),
-            run.correction.limits.for_kernels(finite_variance=True),
+            run.correction.limits.for_kernels(),
         )  # fmt: skip
         total, sums_at = training.epochs * self.per_epoch, []
         if training.with_sums:
