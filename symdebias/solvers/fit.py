@@ -629,9 +629,9 @@ class Fit:
         str
             A head: the loss, its correction, the solver, the number of records, the noise of each column, the guarantee
             in plain words, and the bias by the certificate where `certificate` was asked for before. Then parameters
-            with their names, standard errors, z values (t values where few records, clusters or batches decide), p values and intervals
-            where there are some, and bounds on the bias where it is not 0: p values and intervals count it, standard
-            errors and z values do not. Then warnings, safeguards, and what to know of the run.
+            with their names, standard errors, z values (t values where few records, clusters or batches decide), p
+            values and intervals where there are some, and bounds on the bias where it is not 0: p values and intervals
+            count it, standard errors and z values do not. Then warnings, safeguards, and what to know of the run.
 
         Raises
         ------
