@@ -534,7 +534,7 @@ class CorrectedLoss:
         Raises
         ------
         NoExactCorrectionError
-            There are too many noised columns for a product rule.
+            There are too many noised columns, or scores, for a product rule.
         """
         correction, flat, matrix, target = self._true(theta, x, y)
         if self.is_exact:
