@@ -284,7 +284,7 @@ def _argument_rule(
         sizes = [len(one.weights) for one in categories]
         sizes += [len(quadrature.one_dimensional(noise, nodes)[1]) for noise, _ in own]
         sizes += [_spherical_size(group, linear, nodes) for group in design.spherical]
-        return math.prod(sizes) * nodes ** root.shape[1]
+        return int(math.prod(sizes) * nodes ** root.shape[1])
 
     nodes = next((nodes for nodes in NODES if size(nodes) <= MOST_AT_ONCE), None)
     if nodes is None:
