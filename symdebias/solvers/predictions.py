@@ -177,6 +177,7 @@ class Predictor:
                 "the columns of this fit have no names, so that those of a table cannot be matched. Pass an array in "
                 "the order of the fit, or fit with noised.release or release.bind(names)."
             )
+        _arrays.check_same_index(X, None, offset=offset)
 
     @staticmethod
     def _with_offset(scores: FloatArray, offset: Any) -> FloatArray:
