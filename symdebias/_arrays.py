@@ -443,7 +443,7 @@ def weights_array(sample_weight: Any, *, rows: int, is_part: bool = False) -> Fl
 
 
 def per_record_scales(
-    noise_scale: Any, allowed: BooleanArray, columns: Sequence[str] | None = None, *, rows: int
+    noise_scale: Any, allowed: BooleanArray, columns: Sequence[str] | None, *, rows: int
 ) -> FloatArray:
     """Return noise scales of the records' own as an array of shape (n, p), float64.
 

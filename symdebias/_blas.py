@@ -9,14 +9,14 @@ import contextlib
 import ctypes
 import functools
 import importlib.util
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
+
+from symdebias._forks import LockOfThreads
 
 # How builds of OpenBLAS name what is asked for: with a prefix in the wheels of NumPy and SciPy, and a suffix where
 # integers have 64 bits.
@@ -27,12 +27,12 @@ class _Threads:
     """The threads of all copies of OpenBLAS in this process, which are few while anybody asks for it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._threads = LockOfThreads()
         self._asking = 0
         self._before: list[tuple[Callable[[int], None], int]] = []
 
     def begin(self) -> None:
-        with self._lock:
+        with self._threads.lock:
             self._asking += 1
             if self._asking == 1:
                 self._before = [(put, many) for get, put in _copies() if (many := get()) > 1]
@@ -40,7 +40,7 @@ class _Threads:
                     put(1)
 
     def end(self) -> None:
-        with self._lock:
+        with self._threads.lock:
             self._asking -= 1
             if self._asking == 0:
                 for put, many in self._before:
@@ -48,15 +48,6 @@ class _Threads:
 
 
 _threads = _Threads()
-
-
-def _renew() -> None:
-    """Give a forked process a lock of its own: the one that it got may be held by a thread that it did not get."""
-    _threads._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
 
 
 @contextlib.contextmanager

@@ -11,10 +11,11 @@ import secrets
 import shutil
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
+
+from symdebias._forks import LockOfThreads
 
 if sys.platform != "win32":
     import fcntl
@@ -22,17 +23,7 @@ if sys.platform != "win32":
 # What systems say of a place that has a folder with files, or a file.
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 # Threads of one process: on some file systems the lock of a file is that of the process.
-_THREADS = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Give a forked process a lock of its own: the one that it got may be held by a thread that it did not get."""
-    global _THREADS
-    _THREADS = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_THREADS = LockOfThreads()
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
@@ -183,7 +174,7 @@ def locked(path: Path, *, writing: bool, create: bool = False) -> Iterator[int]:
     if sys.platform == "win32":
         raise OSError(f"{path.name} needs the locks of POSIX (fcntl), which Windows does not have.")
     flags = os.O_RDWR | os.O_APPEND if writing else os.O_RDONLY
-    with _THREADS:
+    with _THREADS.lock:
         # A pipe would block where it is opened.
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create else 0), 0o600)
         try:

@@ -26,7 +26,7 @@ from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release
 from symdebias.release.matrices import released_matrix
-from symdebias.release.required import require_release
+from symdebias.release.required import required_columns
 from symdebias.release.stored import one_column, released_rows, save_blocks
 
 __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"]
@@ -165,9 +165,7 @@ def from_iterator(
     if release is not None and columns is not None:
         raise ValueError("release and columns are two ways to name the features. Give one of them.")
     if release is not None:
-        require_release(release)
-    if release is not None and release.columns is None:
-        raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
+        required_columns(release)
     if target is not None:
         check_name("target", target)
     names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
@@ -318,6 +316,8 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
 
     Raises
     ------
+    TypeError
+        They are no such rows.
     OSError
         It could not be written. What was there is unchanged.
 
@@ -409,15 +409,13 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3000,), None)
     """
-    require_release(release)
-    if release.columns is None:
-        raise ValueError("the release does not name its columns yet. Use release.bind(names).")
+    columns = required_columns(release)
     if target is not None:
         check_name("target", target)
-        if target in release.columns:
+        if target in columns:
             raise ValueError(f"target={shown(target, 80)} is a feature of the release. Name the column of the target.")
     source = None if random_state is None else generator(random_state)
-    names = release.categories.collected(release.columns) if release.categories else release.columns
+    names = release.categories.collected(columns) if release.categories else columns
     parts = _parts(blocks, names if target is None else (*names, target))
 
     def noised() -> Iterator[Noised]:

@@ -19,6 +19,7 @@ from symdebias.derivation import Method, Surrogate, SurrogateParts
 from symdebias.losses import Loss
 from symdebias.records import Records
 from symdebias.release import Release
+from symdebias.release.required import required_columns
 from symdebias.transforms.surrogate import Design
 
 
@@ -208,7 +209,7 @@ class CorrectedLoss:
         Raises
         ------
         ValueError
-            The method is not ``"surrogate"``.
+            The method is not ``"surrogate"``, or the loss is the nearest one in the range of a channel.
 
         Examples
         --------
@@ -265,6 +266,8 @@ class CorrectedLoss:
         ------
         NoExactCorrectionError
             The loss is no function of one score or residual.
+        ValueError
+            A number that is needed was not given.
 
         Examples
         --------
@@ -346,9 +349,7 @@ class CorrectedLoss:
         """
         if not self.declared.scores:
             return tuple(symbol.name for symbol in self.declared.parameters)
-        if self.release.columns is None:
-            raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
-        return self.at(len(self.release.columns)).design.parameters
+        return self.at(len(required_columns(self.release))).design.parameters
 
     @property
     def source(self) -> str:
@@ -533,7 +534,7 @@ class CorrectedLoss:
         Raises
         ------
         NoExactCorrectionError
-            There are too many noised columns for a product rule.
+            There are too many noised columns, or scores, for a product rule.
         """
         correction, flat, matrix, target = self._true(theta, x, y)
         if self.is_exact:
@@ -608,7 +609,7 @@ class CorrectedLoss:
         Raises
         ------
         NoExactCorrectionError
-            There is no closed form, or the noise is not the same normal noise on all columns.
+            There is no closed form, there is an intercept, or the noise is not the same normal noise on all columns.
         InfiniteVarianceError
             The variance is infinite within the domain.
 

@@ -3,9 +3,11 @@
 Nothing here knows a loss or a release: what goes in are Hessians, outer products of gradients and iterates.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy
@@ -146,8 +148,8 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
     """
     level = OPEN_UNIT.check("level", level)
     if degrees_of_freedom is not None and math.isfinite(degrees_of_freedom):
-        return float(stdtrit(degrees_of_freedom, (1 + level) / 2)) + bias_ratio
-    plain = float(ndtri((1 + level) / 2))
+        return float(_unbiased(level, functools.partial(stdtrit, degrees_of_freedom))) + bias_ratio
+    plain = float(_unbiased(level, ndtri))
     if bias_ratio < _NO_BIAS:
         return plain
     if not math.isfinite(bias_ratio):
@@ -174,9 +176,9 @@ def critical_values(level: float, bias_ratio: FloatArray, degrees_of_freedom: Fl
         As for `critical_value`.
     """
     # A bias that is no number has no bound.
-    found = np.where(np.isnan(bias_ratio), math.inf, float(ndtri((1 + level) / 2)))
+    found = np.where(np.isnan(bias_ratio), math.inf, float(_unbiased(level, ndtri)))
     is_few = np.isfinite(degrees_of_freedom)
-    found[is_few] = stdtrit(degrees_of_freedom[is_few], (1 + level) / 2) + bias_ratio[is_few]
+    found[is_few] = _unbiased(level, functools.partial(stdtrit, degrees_of_freedom[is_few])) + bias_ratio[is_few]
     is_one_sided = ~is_few & (bias_ratio > _ONE_SIDED)
     found[is_one_sided] = bias_ratio[is_one_sided] + ndtri(level)
     is_between = ~(is_few | is_one_sided) & (bias_ratio >= _NO_BIAS)
@@ -184,9 +186,16 @@ def critical_values(level: float, bias_ratio: FloatArray, degrees_of_freedom: Fl
     return found
 
 
+def _unbiased(level: float, quantile: Callable[[float], Any]) -> Any:
+    """Return c with P(|Z| <= c) = level for a symmetric Z, by its quantiles."""
+    upper = (1 + level) / 2
+    # Next to 1 the upper tail is rounded away, and the lower one is not.
+    return quantile(upper) if upper < 1 else -quantile((1 - level) / 2)
+
+
 def _normal_critical(level: float, bias_ratio: FloatArray) -> FloatArray:
     """Return c with P(|N(r, 1)| <= c) = level by Newton's method, and by halves where that leaves what c is in."""
-    plain = float(ndtri((1 + level) / 2))
+    plain = float(_unbiased(level, ndtri))
     low, high = np.maximum(plain, bias_ratio + float(ndtri(level))), bias_ratio + plain
     found, is_open = low.copy(), np.ones(len(low), dtype=bool)
     while is_open.any():

@@ -1,6 +1,7 @@
 """The order of imports and the promises about the tree, read off the source."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,13 @@ LAYERS = [
         "_optional",
         "_budget",
         "_files",
+        "_forks",
         "_garbage",
         "_columns",
         "_markup",
-        "_called",
-        "_losses",
-        "_metrics",
+        "_names",
+        "_loss_names",
+        "_metric_names",
         "_rows",
         "_table_rows",
         "_parquet",
@@ -131,3 +133,14 @@ def test_every_module_says_what_it_is_for():
     for path in FILES:
         text = path.read_text()
         assert not text or ast.get_docstring(ast.parse(text)), path
+
+
+def test_the_documentation_has_every_part_and_the_order_of_imports():
+    """A new module at the top has a line in the table, and a place in the order."""
+    text = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+    parts = text.split("## The order of imports")[0]
+    missing = [name for group in LAYERS for name in group if f"{name}.py" not in parts and f"{name}/" not in parts]
+    assert missing == ["__main__"]
+    (order,) = re.findall(r"```text\n(exceptions.*?)```", text, re.DOTALL)
+    told = [set(re.findall(r"\w+", group)) for group in order.split("<")]
+    assert [*told, {"__main__"}] == LAYERS

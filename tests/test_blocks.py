@@ -165,6 +165,8 @@ def test_parquet_files_are_one_table(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             sd.blocks.from_parquet(tmp_path, **how)
+    with pytest.raises(TypeError, match=r"release must be a symdebias.Release; got LaplaceMechanism"):
+        sd.blocks.from_parquet(tmp_path, release=sd.LaplaceMechanism(1.0, radius=1.0))
     with pytest.raises(TypeError, match="'text' has no numbers"):
         sd.blocks.from_parquet(tmp_path, columns=["text"])
     (tmp_path / "other.parquet").write_bytes(b"not one")

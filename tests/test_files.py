@@ -130,7 +130,7 @@ def test_a_forked_child_does_not_wait_for_a_thread_that_it_does_not_have(tmp_pat
     held, done = threading.Event(), threading.Event()
 
     def hold():
-        with _files._THREADS:
+        with _files._THREADS.lock:
             held.set()
             done.wait(20)
 

@@ -102,6 +102,39 @@ def test_an_uncorrected_or_truncated_loss_knows_its_bias():
     assert exact.bias(THETA, X, y).tolist() == [0.0]
 
 
+def squares_in_features(columns):
+    """A loss in so many features, and the release of them by normal noise of variance 1/4."""
+    x, t = (sp.symbols(f"{name}0:{columns}", real=True) for name in "xt")
+    residual = Y - sum(weight * value**2 for weight, value in zip(t, x, strict=True))
+    loss = sd.Loss.of_features(residual**2, features=x, parameters=t, target=Y)
+    return loss, sd.Release({symbol.name: sd.GaussianMechanism.from_scale(0.5) for symbol in x})
+
+
+def test_a_loss_in_five_features_is_integrated_over_by_a_rule_that_fits():
+    loss, release = squares_in_features(5)
+    _, feature, _ = sd.bias(loss, release)(np.full(5, 0.5), np.full((1, 5), 0.3), [1.0])
+    # The mean of the residual moves by 5/8, and its variance is that of five squares of normal numbers.
+    residual, variance = 1 - 5 * 0.5 * 0.09, 5 * 0.25 * (4 * 0.09 * 0.25 + 2 * 0.25**2)
+    assert feature.item() == pytest.approx((residual - 0.625) ** 2 + variance - residual**2, rel=1e-12)
+    loss, release = squares_in_features(8)
+    with pytest.raises(NoExactCorrectionError, match="too many noised columns"):
+        sd.bias(loss, release)(np.full(8, 0.5), np.full((1, 8), 0.3), [1.0])
+
+
+def test_the_bias_of_five_scores_is_integrated_over_by_a_rule_that_fits():
+    rng = np.random.default_rng(1)
+    theta, record = rng.normal(size=(5, 5)), rng.uniform(-0.5, 0.5, 5)
+    loss = sd.losses.softmax(5)
+    release = sd.Release({f"x{column}": sd.GaussianMechanism.from_scale(0.5) for column in range(5)})
+    corrected = sd.debias(loss, release, method="none")
+    found = corrected.bias(theta, record[None, :], [1.0]).item()
+    scores = (record + 0.5 * rng.normal(size=(100_000, 5))) @ theta.T
+    values = np.log(np.exp(scores).sum(axis=1)) - scores[:, 1]
+    still = math.log(np.exp(theta @ record).sum()) - float(theta[1] @ record)
+    # Four standard errors: a false alarm has a probability of 6e-5, and the seed is fixed.
+    assert abs(values.mean() - still - found) < 4 * values.std() / math.sqrt(len(values))
+
+
 # ---- variance --------------------------------------------------------------------------------------------
 
 

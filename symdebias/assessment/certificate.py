@@ -238,8 +238,8 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
             "record_radius": record_radius,
             "noise_norm": math.sqrt(largest * variance),
         }
-        has_kinks = isinstance(correction.method, (Series, Uncorrected)) and not correction.is_exact
-        if has_kinks and targets.variance == 0:
+        may_have_kinks = isinstance(correction.method, (Series, Uncorrected)) and not correction.is_exact
+        if may_have_kinks and targets.variance == 0:
             biases = searched_biases(functions, _enclosing(correction), target_noise=targets, **settings)
         else:
             most = {} if surrogates is None else {"most_nodes": _NODES_FOR_WAVES}

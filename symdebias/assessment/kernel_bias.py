@@ -35,6 +35,8 @@ _MOST_NODES = 400_000
 _STARTS, _BEST, _STEPS, _SEARCH_NODES = 48, 3, 60, 4_000
 # Nodes per column with additive noise, from the finest rule on: the first whose product is not too large is taken.
 NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
+# Released records that one true record is integrated over, of all its columns at once.
+MOST_AT_ONCE = 300_000
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,31 @@ def released_records(
         seen[:, place] = values if replaced else seen[:, place] + values
         position += width
     return SeenRecord(np.ascontiguousarray(seen[:, :-1]), seen[:, -1].copy(), whole.weights)
+
+
+def nodes_for(release: Release, columns: int, *, with_target: bool = True) -> int | None:
+    """Return the nodes of the finest rule over the noise of all columns that is not too large; None where all are.
+
+    `columns` is their number, and `with_target` whether the noise of the target is integrated over as well.
+    """
+    return next((nodes for nodes in NODES if _whole_size(release, columns, nodes, with_target) <= MOST_AT_ONCE), None)
+
+
+def _whole_size(release: Release, columns: int, nodes: int, with_target: bool) -> int:
+    size = 1
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            size *= len(noise.outputs)
+        else:
+            one = noise if isinstance(noise, ZonalNoise) else single(noise)
+            width = place.stop - place.start + (with_target and shares_target(release, noise))
+            size *= quadrature.size(one, width, nodes)
+    target = release.target_noise if with_target else None
+    if isinstance(target, ChannelNoise):
+        size *= len(target.outputs)
+    elif isinstance(target, AdditiveNoise):
+        size *= len(quadrature.one_dimensional(target, nodes)[1])
+    return size
 
 
 def group_at(release: Release, columns: int, start: int) -> SphericalGroup:

@@ -15,7 +15,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, parameter_array
-from symdebias.assessment.kernel_bias import NODES, released_records
+from symdebias.assessment.kernel_bias import MOST_AT_ONCE, NODES, nodes_for, released_records
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
 from symdebias.exceptions import NoExactCorrectionError
@@ -26,8 +26,6 @@ from symdebias.release import Release
 from symdebias.release.design import Categorical, ColumnDesign, SphericalGroup
 from symdebias.release.required import require_release
 from symdebias.transforms import affine_in_target, heat, quadrature
-
-_MOST_NODES = 300_000
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class NoiseBias:
         Raises
         ------
         NoExactCorrectionError
-            There are too many noised columns for a product rule.
+            There are too many noised columns, or scores, for a product rule.
         ValueError, TypeError
             The data do not fit.
 
@@ -262,48 +260,73 @@ def _argument_rule(
     """Return what the loss takes besides the target, at points of the features' noise, with weights."""
     truth = DeclaredLoss(loss, release)
     if not loss.scores:
-        for nodes in NODES:
-            records = released_records(release, record, 0.0, nodes=nodes, noise_on=(True, False))
-            if len(records.weights) <= _MOST_NODES:
-                break
+        finest = nodes_for(release, len(record), with_target=False)
+        if finest is None:
+            raise _too_many()
+        records = released_records(release, record, 0.0, nodes=finest, noise_on=(True, False))
         return [*truth.features(records.X).T, *(np.full(len(records.weights), part) for part in theta)], records.weights
     scores = len(loss.scores)
     rows = theta.reshape(scores, -1)
     columns = len(record)
     design = release.design(columns)
     base = design.rows(record[None, :])[0]
-    covariance = rows @ design.additive_covariance(design.covariance) @ rows.T
-    for nodes in NODES:
-        rules = [_normal_rule(covariance, nodes)] if np.any(covariance) else []
-        for part in design.linear:
-            own = part.own_noise
-            if own is not None and not own.is_gaussian and rows[:, part.parameter].any():
-                points, weights = quadrature.one_dimensional(own, nodes)
-                rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
-        linear = rows[:, design.linear_parameters]
-        rules += [_spherical_rule(group, linear, record[design.linear_columns], nodes) for group in design.spherical]
-        rules += [_category_rule(column, rows, int(record[column.column])) for column in design.categorical]
-        if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
-            break
-    else:
-        raise NoExactCorrectionError(
-            "there are too many noised columns to integrate over at once. Use fewer columns without normal noise, or "
-            "average over released records instead."
-        )
+    root = _root(rows @ design.additive_covariance(design.covariance) @ rows.T)
+    linear = rows[:, design.linear_parameters]
+    own = [
+        (part.own_noise, rows[:, part.parameter])
+        for part in design.linear
+        if part.own_noise is not None and not part.own_noise.is_gaussian and rows[:, part.parameter].any()
+    ]
+    categories = [_category_rule(column, rows, int(record[column.column])) for column in design.categorical]
+
+    def size(nodes: int) -> int:
+        """Return how many points there are, before any are made: of several scores there may be very many."""
+        sizes = [len(one.weights) for one in categories]
+        sizes += [len(quadrature.one_dimensional(noise, nodes)[1]) for noise, _ in own]
+        sizes += [_spherical_size(group, linear, nodes) for group in design.spherical]
+        return int(math.prod(sizes) * nodes ** root.shape[1])
+
+    nodes = next((nodes for nodes in NODES if size(nodes) <= MOST_AT_ONCE), None)
+    if nodes is None:
+        raise _too_many()
+    rules = [_normal_rule(root, nodes)] if root.shape[1] else []
+    for noise, directions in own:
+        points, weights = quadrature.one_dimensional(noise, nodes)
+        rules.append(quadrature.Rule(points[:, None] * directions, weights))
+    rules += [_spherical_rule(group, linear, record[design.linear_columns], nodes) for group in design.spherical]
+    rules += categories
     whole = quadrature.product(rules)
     shifts = whole.points.reshape(len(whole.weights), -1, scores).sum(axis=1)
     values = base @ rows.T + shifts
     return list(values.T), whole.weights
 
 
-def _normal_rule(covariance: FloatArray, nodes: int) -> quadrature.Rule:
-    t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+def _too_many() -> NoExactCorrectionError:
+    return NoExactCorrectionError(
+        "there are too many noised columns, or scores, to integrate over at once. Use fewer columns without normal "
+        "noise, or fewer scores, or average over released records instead."
+    )
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """Return a root of a covariance of scores, shape (K, r), r its rank."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > 1e-14 * values.max()
-    root = vectors[:, kept] * np.sqrt(values[kept])
-    grid = np.array(list(itertools.product(t, repeat=int(kept.sum()))))
-    shares = np.array(list(itertools.product(weights / weights.sum(), repeat=int(kept.sum()))))
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def _normal_rule(root: FloatArray, nodes: int) -> quadrature.Rule:
+    t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    rank = root.shape[1]
+    grid = np.array(list(itertools.product(t, repeat=rank)))
+    shares = np.array(list(itertools.product(weights / weights.sum(), repeat=rank)))
     return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
+
+
+def _spherical_size(group: SphericalGroup, rows: FloatArray, nodes: int) -> int:
+    """Return how many points `_spherical_rule` has at most."""
+    directions = rows[:, list(group.columns)] * group.factors
+    return quadrature.size(group.noise, int(np.linalg.matrix_rank(directions)), nodes)
 
 
 def _spherical_rule(group: SphericalGroup, rows: FloatArray, record: FloatArray, nodes: int) -> quadrature.Rule:

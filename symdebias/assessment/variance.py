@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.assessment.kernel_bias import NODES, encoded, released_records, shares_target, single
+from symdebias.assessment.kernel_bias import encoded, nodes_for, released_records
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.codegen import stable
@@ -20,12 +20,7 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
-from symdebias.noise import AdditiveNoise, ChannelNoise
-from symdebias.release import Release
-from symdebias.transforms import heat, quadrature
-from symdebias.zonal import ZonalNoise
-
-_MOST_NODES = 300_000
+from symdebias.transforms import heat
 
 
 @dataclass(frozen=True)
@@ -217,11 +212,8 @@ def noise_moment(
         There are too many noised columns at once.
     """
     release, kernels, noise = correction.release, correction.kernels, correction.noise
-    for nodes in NODES:
-        size = _size_of(release, len(record), nodes)
-        if size <= _MOST_NODES:
-            break
-    else:
+    nodes = nodes_for(release, len(record))
+    if nodes is None:
         raise NoExactCorrectionError(
             "there are too many noised columns to integrate over at once. Estimate it from released records: "
             "corrected.gradient(theta, X, y).var(axis=0)."
@@ -234,22 +226,6 @@ def noise_moment(
     else:
         kernels.gradient(theta, X, y, noise, values)
     return moment(values, seen.weights)
-
-
-def _size_of(release: Release, columns: int, nodes: int) -> int:
-    size = 1
-    for place, noise in release.noises(columns):
-        if isinstance(noise, ChannelNoise):
-            size *= len(noise.outputs)
-        else:
-            one = noise if isinstance(noise, ZonalNoise) else single(noise)
-            size *= quadrature.size(one, place.stop - place.start + shares_target(release, noise), nodes)
-    target = release.target_noise
-    if isinstance(target, ChannelNoise):
-        size *= len(target.outputs)
-    elif isinstance(target, AdditiveNoise):
-        size *= len(quadrature.one_dimensional(target, nodes)[1])
-    return size
 
 
 def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -> FloatArray:

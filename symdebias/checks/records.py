@@ -518,7 +518,7 @@ def _of_sphere(noise: ZonalNoise, vectors: FloatArray, names: tuple[str, ...]) -
         yield _clipped(name, column, likelier)
 
 
-def rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+def rounded(sigma: float, name: str, column: FloatArray, likelier: float) -> _Found:
     """Return whether all numbers stand on a decimal grid that is coarse beside the scale of their noise."""
     first, last = math.ceil(math.log10(_FINEST * sigma)), math.floor(math.log10(_COARSEST * sigma))
     coarsest = 0.0
@@ -537,7 +537,7 @@ def rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) 
     return _Found("rounded", name, coarsest / sigma, log_p, "rounding to a tenth of the scale", power)
 
 
-def _clipped(name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+def _clipped(name: str, column: FloatArray, likelier: float) -> _Found:
     n = len(column)
     count = int(max((column == column.max()).sum(), (column == column.min()).sum()))
     found = _log_p_of_ties(n, count, likelier)

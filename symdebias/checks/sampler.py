@@ -159,12 +159,10 @@ def characteristic_values(noise: AdditiveNoise | SphericalNoise, variance: float
 def _inputs(mechanism: Mechanism) -> list[tuple[str, FloatArray]]:
     """Return the inputs to draw at, named: the ends of the bounds, or zero."""
     width = mechanism.width
-    if mechanism.bound is not None:
-        corner = np.full((1, width), mechanism.bound / math.sqrt(width)) if width else np.array([mechanism.bound])
-        ends = [-corner, corner]
-    else:
-        ends = [np.zeros((1, width)) if width else np.zeros(1)]
-    return [(f" at {'a lower' if place == 0 else 'an upper'} end", end) for place, end in enumerate(ends)]
+    if mechanism.bound is None:
+        return [(" at zero", np.zeros((1, width)) if width else np.zeros(1))]
+    corner = np.full((1, width), mechanism.bound / math.sqrt(width)) if width else np.array([mechanism.bound])
+    return [(" at a lower end", -corner), (" at an upper end", corner)]
 
 
 def _kurtosis(noise: AdditiveNoise | SphericalNoise) -> float | None:

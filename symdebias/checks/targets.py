@@ -19,7 +19,7 @@ _HEAD, _FEWEST_LABELS = 10_000, 100
 _FAR, _ROUNDING = 8.0, 1e-9
 
 
-def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, weights: Any = ()) -> None:
+def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, weights: Any) -> None:
     """Refuse targets that a loss is not of: negative counts, and numbers under noise that are not its two labels.
 
     Parameters

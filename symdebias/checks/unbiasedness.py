@@ -40,7 +40,7 @@ class UnbiasednessCheck:
     mean, variance : float
         Mean and variance of the noise by quadrature over its density, over the declared standard deviation and
         variance: 0 and 1 where the density agrees with the characteristic function. NaN where there is no density of
-        one number: for a finite channel, and for normal noise with a covariance.
+        one number: for a finite channel, noise on a whole vector and normal noise with a covariance.
     characteristic : float
         The largest difference between the declared characteristic function and that of the density, at frequencies
         from 0 (its mass) to 4 over the standard deviation; NaN as above.
@@ -141,8 +141,8 @@ def check_unbiased(
     ------
     NoExactCorrectionError
         The loss has no exact correction under this noise, or the noise states no density.
-    TypeError
-        The arguments are something else.
+    TypeError, ValueError
+        The arguments are something else, or a number is out of range.
 
     Examples
     --------

@@ -69,15 +69,16 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
     limit = math.log(_FALSE_ALARMS)
     for place, mechanism, noise in private:
         width = place.stop - place.start
-        divisors, variances = mechanism.divisors_on(width), noise.coordinate_variances(width)
+        divisors = mechanism.divisors_on(width)
+        variances = noise.coordinate_variances(width) / divisors**2
         middle, reach = middle_and_reach(mechanism)
         columns = looked_at[:, place]
         with np.errstate(over="ignore", invalid="ignore"):
             away = np.abs(columns - middle)
-        for index in _suspects(columns, variances / divisors**2, away, reach):
+        for index in _suspects(columns, variances, away, reach):
             # What was noised once and stands in several records counts once.
-            column, divisor = np.unique(columns[:, index]), float(divisors[index])
-            n, variance = len(column), float(variances[index]) / divisor**2
+            column = np.unique(columns[:, index])
+            n, divisor, variance = len(column), float(divisors[index]), float(variances[index])
             if n < FEWEST or not variance > 0:
                 continue
             # Comparisons are such that what is not finite passes: it is refused by itself.
@@ -96,8 +97,7 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
         if reach is None:
             continue
         for index in map(int, np.flatnonzero(away.max(axis=0) <= reach)):
-            column, divisor = columns[:, index], float(divisors[index])
-            variance = float(variances[index]) / divisor**2
+            column, divisor, variance = columns[:, index], float(divisors[index]), float(variances[index])
             chance = least_chance_outside(mechanism, noise, divisor, variance, reach) if variance > 0 else 0.0
             if _log_p_of_staying(column, chance, math.sqrt(variance), peak(noise)) < limit:
                 how = "lies within its declared range in all records, where noise takes many out of it"

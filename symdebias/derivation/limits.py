@@ -61,19 +61,12 @@ class Limits:
         """Whether the correction exists, with finite variance, wherever the variance of the score is a number."""
         return math.isinf(min(self.variance, self.finite_variance, self.reach))
 
-    def for_kernels(self, *, finite_variance: bool) -> FloatArray:
-        """Return the limits that kernels hold what they compute of theta against.
-
-        Parameters
-        ----------
-        finite_variance : bool
-            Whether the variance must be finite besides.
-        """
+    def for_kernels(self) -> FloatArray:
+        """Return what kernels hold against what they compute of theta, so that the variance is finite."""
         if not self._is_of_scores:
-            return np.array([0.5 if finite_variance else 1.5, math.inf])
-        if finite_variance:
-            return np.array([self.finite_variance, self.reach / 2])
-        return np.array([self.variance, self.reach])
+            # A program of features has 0 where all is well, 1 without a variance and 2 without a correction.
+            return np.array([0.5, math.inf])
+        return np.array([self.finite_variance, self.reach / 2])
 
     def require(self, theta: FloatArray, *, finite_variance: bool, at: str = "at this theta") -> None:
         """Raise where the correction does not exist at theta, or its variance where that must be finite besides.

@@ -70,8 +70,6 @@ class Derivation:
         The blocks of the kernels' vector of noise.
     rate : float
         The growth rate of the loss where noise with exponential tails limits it; 0 where it does not.
-    values : mapping from sympy.Symbol to float
-        What the fixed noise symbols are, for those that do not depend on the parameters.
     notes : tuple of str
         What the user should know, as sentences.
     dense : bool

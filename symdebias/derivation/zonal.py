@@ -158,6 +158,8 @@ def polynomial_numbers(parts: SurrogateParts, design: Design, noise: ZonalNoise)
     ------
     ValueError
         The design has waves, which this noise does not let through, or more powers than kernels.
+    NoExactCorrectionError
+        The noise hides a power that the loss itself has.
     """
     if design.surrogates and design.waves:
         raise ValueError(

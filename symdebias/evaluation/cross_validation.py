@@ -171,8 +171,8 @@ def cross_validate(
     Only released records are used, so that it costs no privacy. All candidates are judged by one corrected metric: a
     surrogate is designed once, for the widest range and the largest noise among them, so that their differences are
     paired. For metrics of signs and ranks (accuracy, precision, recall, f1 at a threshold of 0, and roc_auc), which do
-    not depend on the length of the parameters, candidates are compared at lengths with the same noise. A candidate that
-    raises a SymdebiasError in any part is refused.
+    not depend on the length of the parameters, candidates are compared at lengths with the same noise, unless `radius`
+    bounds their scores. A candidate that raises a SymdebiasError in any part is refused.
 
     Standard errors are over records, with the fits taken as given. Fits share records across parts, which no standard
     error of cross-validation accounts for without bias (Bengio & Grandvalet 2004).
@@ -221,8 +221,7 @@ def cross_validate(
                 refused[name] = f"{error}"
                 advance(len(parts) - len(fitted))
     if thetas:
-        if radius is None:
-            thetas = at_one_noise(metric, records, thetas, threshold)
+        thetas = at_one_noise(metric, records, thetas, radius=radius, threshold=threshold)
         every = [theta for fitted in thetas.values() for theta in fitted]
 
         def judge_of(records: Records) -> Metric:

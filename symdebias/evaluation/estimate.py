@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Interval
-from symdebias._metrics import METRICS, called_here
+from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
 from symdebias.evaluation.metric import Metric
@@ -346,7 +346,7 @@ def corrected_metric(
     *,
     radius: float | None,
     label_model: str,
-    threshold: float = 0.0,
+    threshold: float,
 ) -> Metric:
     """Return a metric, corrected for all thetas that are to be compared.
 
@@ -381,13 +381,18 @@ def corrected_metric(
 
 
 def at_one_noise(
-    metric: str | Loss, records: Records, thetas: Mapping[str, Sequence[FloatArray]], threshold: float
+    metric: str | Loss,
+    records: Records,
+    thetas: Mapping[str, Sequence[FloatArray]],
+    *,
+    radius: float | None,
+    threshold: float,
 ) -> dict[str, list[FloatArray]]:
     """Return models of which a metric of signs or ranks says the same, with the same noise in their scores.
 
     Such a metric does not depend on the length of theta, and its surrogate does: one that is designed for the longest
     of several makes more errors of a shorter one, which are no property of that model. Other metrics and models of
-    several scores are left as they are, and so are scores without noise.
+    several scores are left as they are, and so are scores without noise and those with a declared range.
 
     Parameters
     ----------
@@ -397,12 +402,15 @@ def at_one_noise(
         Released records.
     thetas : mapping from str to sequence of arrays
         The models of each candidate.
+    radius : float or None
+        A bound on the scores, in their units.
     threshold : float
         Above which a score stands for the larger label: another one than 0 is in units of the score.
     """
     given = {name: list(fitted) for name, fitted in thetas.items()}
     every = [theta for fitted in given.values() for theta in fitted]
-    if isinstance(metric, Loss) or metric not in _OF_ORDER or threshold != 0 or any(theta.ndim > 1 for theta in every):
+    is_of_order = not isinstance(metric, Loss) and metric in _OF_ORDER and all(theta.ndim == 1 for theta in every)
+    if not is_of_order or threshold != 0 or radius is not None:
         return given
     noises = {name: [ReleasedScores.of(records.light, theta).noise for theta in own] for name, own in given.items()}
     most = max(map(max, noises.values()))

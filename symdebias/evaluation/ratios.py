@@ -132,9 +132,7 @@ class Rate(Metric):
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""
-        return replace(
-            self, records=part, positives=part.positives(), signs=self.signs.on(part)
-        )  # fmt: skip
+        return replace(self, records=part, positives=part.positives(), signs=self.signs.on(part))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""
@@ -259,10 +257,7 @@ class RSquared(Metric):
         """Return squared errors, squared distances of targets from their mean, and what these exceed true ones by."""
         excess = self.excess[rows]
         squares = (self.target[rows] - self.middle) ** 2 - excess
-        spread = np.maximum(excess, 0.0)
-        # (y + e - m)^2 moves with the noise e by 2 (y - m) e and, as normal noise has it, by e^2.
-        noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
-        return np.stack([self.errors.values(theta, rows), squares, excess, noise], axis=1)
+        return np.stack([self.errors.values(theta, rows), squares, excess, _noise_of(squares, excess)], axis=1)
 
     def judged(self, theta: FloatArray) -> Judged:
         """Return R2 of all records and its standard error."""
@@ -280,12 +275,18 @@ class RSquared(Metric):
         weights = self.records.weights[rows]
         share, target, excess = weights / weights.sum(), self.target[rows], self.excess[rows]
         squares = (target - share @ target) ** 2 - excess
-        spread = np.maximum(excess, 0.0)
-        noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
+        noise = _noise_of(squares, excess)
         # The noise of the mean is in its square.
         squares = squares + float(share**2 @ excess)
         errors = self.errors.values(theta, rows)
         return 1 - pseudo_values(errors, squares, weights, _VARIANCE, noise)
+
+
+def _noise_of(squares: FloatArray, excess: FloatArray) -> FloatArray:
+    """Return the variance that squared distances of targets have by their noise, whose variance is the excess."""
+    spread = np.maximum(excess, 0.0)
+    # (y + e - m)^2 moves with the noise e by 2 (y - m) e and, as normal noise has it, by e^2.
+    return np.asarray(4 * spread * np.maximum(squares, 0.0) + 2 * spread**2)
 
 
 def r_squared(records: Records, errors: MeanLoss) -> RSquared:

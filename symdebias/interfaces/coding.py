@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from symdebias import losses
 from symdebias._domains import shown
-from symdebias._losses import CATALOGUE, called_here, why_outside
+from symdebias._loss_names import CATALOGUE, called_here, why_outside
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Release

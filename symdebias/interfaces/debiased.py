@@ -180,7 +180,7 @@ class Debiased(_base.BaseEstimator):
         """Fit; the arguments per record are those of the solver, None where there are none."""
         given = {name: values for name, values in per_record.items() if values is not None}
         options = self._checked_options() | given
-        corrected = self._corrected(loss, release)
+        corrected = debias(loss, release, method=self.method)
         if self.solver == "sgd":
             if "clusters" in given:
                 raise ValueError(
@@ -219,12 +219,6 @@ class Debiased(_base.BaseEstimator):
             options.setdefault("random_state", self.random_state)
         return options
 
-    def _corrected(self, loss: Loss, release: Release) -> Any:
-        # A shift of all scores leaves the softmax loss as it is: a direction without curvature, for which a fit under
-        # noise would be taken as lost. True records have no noise to be lost in.
-        untouched = self.release is None and self.method == "auto" and len(loss.scores) > 1
-        return debias(loss, release, method="none" if untouched else self.method)
-
     def _continued(self, loss: Loss, release: Release, X: Any, y: Any, is_first: bool, **per_record: Any) -> Any:
         """Take one pass over further records, from where the earlier ones have led."""
         options = self._checked_options() | {name: one for name, one in per_record.items() if one is not None}
@@ -250,7 +244,7 @@ class Debiased(_base.BaseEstimator):
                 "block. Leave it out, or call fit with all records.",
                 stacklevel=3,
             )
-        corrected = self._corrected(loss, release) if is_first else self.fit_.corrected
+        corrected = debias(loss, release, method=self.method) if is_first else self.fit_.corrected
         earlier = 0 if is_first else self.fit_.diagnostics["records"]
         fit, self._reached = continued(corrected, X, y, None if is_first else self._reached, is_stream=True, **options)
         told = {"records": earlier + fit.diagnostics["records"], "steps": self._reached.descent.all_steps}

@@ -348,7 +348,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             )
         return self.classes_
 
-    def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any = None) -> tuple[Loss, FloatArray]:
+    def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any) -> tuple[Loss, FloatArray]:
         """Return the loss, and labels that are released as they are in its coding."""
         labels = _validation.column_or_1d(y, warn=True)
         _multiclass.check_classification_targets(labels)

@@ -27,7 +27,7 @@ from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
 from symdebias.release.groups import labels_of as labels_of_groups
 from symdebias.release.groups import labels_of_target
-from symdebias.release.required import require_release
+from symdebias.release.required import require_release, required_columns
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.offsets import as_offset
 
@@ -518,8 +518,7 @@ def _noised_columns(release: Any) -> dict[str, Mechanism]:
             "the release has categories= that are noised as numbers, and its indicator columns have no place in a "
             "formula. Fit it with debias and m_estimate."
         )
-    if release.columns is None:
-        raise ValueError("the release does not name its columns. Use noised.release, or release.bind(names).")
+    required_columns(release)
     return {name: mechanism for names, mechanism in release.groups for name in names or ()}
 
 

@@ -6,6 +6,7 @@ What the scripts below ``examples/`` draw with; `symdebias.interfaces.plotting` 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,7 @@ def maps(shown: Sequence[Map], *, x: str, y: str, scale: str, columns: int = 2, 
     return figure
 
 
-def save(figure: Any, folder: Any, name: str) -> None:
+def save(figure: Any, folder: Path, name: str) -> None:
     """Write a figure into a folder, which is made where there is none; see `symdebias.interfaces.plotting.save`.
 
     Parameters

@@ -425,7 +425,9 @@ def label_losses(
 
 
 def errors_by_records(panels: Mapping[str, tuple[str, Mapping[str, ErrorCurve]]], *, columns: int = 2) -> Any:
-    """Draw errors against the number of records, a panel per problem, a line per method and bars of two deviations.
+    """Draw errors against the number of records, a panel per problem and a line per method.
+
+    Bars are two standard errors to each side.
 
     Parameters
     ----------

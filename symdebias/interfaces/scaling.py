@@ -17,7 +17,8 @@ from symdebias.mechanisms.ranges import Grid
 from symdebias.mechanisms.rescaled import rescaled
 from symdebias.release import Release
 from symdebias.release.columns import in_order
-from symdebias.release.required import require_release
+from symdebias.release.remaking import remade
+from symdebias.release.required import required_columns
 
 __all__ = ["ReleaseScaler"]
 
@@ -192,16 +193,13 @@ def _scaled(release: Any) -> tuple[Release, FloatArray, FloatArray]:
     to w = (x - c)/s, so that (z - c)/s = (w - (m + d c - c)/s)/d: the new release has the centre (m + d c - c)/s and
     the scale d.
     """
-    require_release(release)
-    if release.columns is None:
-        raise ValueError("the release has no names for its columns yet. Use noised.release, or release.bind(names).")
+    columns = required_columns(release)
     if release.coupling is not None or release.categories:
         what = f'target="{release.coupling.kind}"' if release.coupling is not None else "categories in its vector"
         raise ValueError(
             f"a release with {what} has its columns in one vector, which a change of one unit would tear apart. "
             "Declare center and scale on the release before records are noised."
         )
-    columns = release.columns
     center, scale = np.zeros(len(columns)), np.ones(len(columns))
     features: dict[str | tuple[str, ...], Mechanism] = {}
     for (place, mechanism), (names, _) in zip(release.placed(len(columns)), release.groups, strict=True):
@@ -213,11 +211,9 @@ def _scaled(release: Any) -> tuple[Release, FloatArray, FloatArray]:
     own_center = in_order(release.center, columns, absent=0.0)
     own_scale = in_order(release.scale, columns, absent=1.0)
     moved_center = (own_center + own_scale * center - center) / scale
-    made = Release(
+    made = remade(
+        release,
         features or None,
-        release.target,
-        noiseless=release.noiseless,
-        fit_intercept=release.fit_intercept,
         center={name: float(value) for name, value in zip(columns, moved_center, strict=True) if value},
         scale={name: float(value) for name, value in zip(columns, own_scale, strict=True) if value != 1},
     )

@@ -93,6 +93,8 @@ def solved(cost: FloatArray, **constraints: Any) -> Any:
     ------
     Infeasible
         Nothing satisfies the constraints.
+    ArithmeticError
+        It was solved to none of the tolerances.
     """
     for tolerance in _TOLERANCES:
         result = linprog(

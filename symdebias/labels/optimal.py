@@ -72,6 +72,8 @@ def optimal_unbiased_randomizer(
     ValueError, TypeError
         An argument is outside its range, no randomizer of the outputs is unbiased, or the loss cannot be read, is not
         convex or not finite where it is looked at: at the outputs, the labels and some 2,000 points among them.
+    PrivacyError
+        The matrix cannot be brought onto multiples of 2^-53 within the budget.
     MissingDependencyError
         Without outputs: the conic solver is not installed.
 

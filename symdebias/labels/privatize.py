@@ -120,6 +120,8 @@ def privatize_labels(
     ------
     ValueError, TypeError
         An argument is outside its range, or a label was not declared. Nothing was noised.
+    PrivacyError
+        What the design returned is no randomizer within its part of the budget.
 
     Notes
     -----

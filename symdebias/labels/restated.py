@@ -95,6 +95,8 @@ def convex(loss: LabelLoss, labels: FloatArray, prior: FloatArray, low: float, m
     ------
     Infeasible
         The outputs do not reach beyond the labels.
+    ValueError
+        The loss is affine where it is looked at, or grows too fast beyond the labels.
     """
     if not (mesh[0] < labels[0] and mesh[-1] > labels[-1]):
         raise Infeasible("outputs do not reach beyond the labels")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from symdebias._losses import called_here, why_outside
+from symdebias._loss_names import called_here, why_outside
 from symdebias.losses import catalogue
 from symdebias.losses.catalogue import *  # noqa: F403  (its __all__ is the one list of the catalogue)
 

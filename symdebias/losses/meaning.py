@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symdebias import _budget
+from symdebias.losses.probes import DIGITS, EQUAL, PROBES, points
 
 if TYPE_CHECKING:
     from symdebias.losses.loss import Loss
 
-# Scores at which sums and signs are compared, of both signs and several sizes. Numbers that agree to so many digits at
-# all of them, of expressions in elementary functions, are equal.
-_PROBES = tuple(sp.Rational(text) for text in ("-27/10", "-9/10", "4/10", "13/10", "31/10"))
+# Sizes of scores at which signs are compared.
 _SIZES = tuple(sp.Rational(text) for text in ("1/100", "2/10", "7/10", "14/10", "29/10", "61/10"))
-_DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def meaning_of(loss: "Loss") -> Meaning:
     told = {value: one for value, one in by_value.items() if one.has(*loss.scores)}
     values, losses = tuple(told), tuple(told.values())
     mean = _mean(loss)
-    number = loss.scores[0] if mean is None and _is_of_residual(loss) else mean
+    number = loss.scores[0] if mean is None and is_of_residual(loss) else mean
     return Meaning(values, losses, _is_likelihood(loss, losses), number, _sign(loss, losses))
 
 
@@ -83,14 +81,12 @@ def _is_likelihood(loss: "Loss", losses: tuple[sp.Expr, ...]) -> bool:
     if not losses:
         return False
     sums = []
-    for step in range(len(_PROBES)):
-        # Each score walks through the probes with its own offset, so that they never move in step.
-        point = {score: _PROBES[(step * (1 + place) + place) % len(_PROBES)] for place, score in enumerate(loss.scores)}
-        total = sp.Add(*(sp.exp(-one.xreplace(point)) for one in losses)).evalf(_DIGITS)
+    for point in points(loss.scores):
+        total = sp.Add(*(sp.exp(-one.xreplace(point)) for one in losses)).evalf(DIGITS)
         if not (total.is_real and total.is_finite and total > 0):
             return False
         sums.append(total)
-    return all(abs(total / sums[0] - 1) < _EQUAL for total in sums[1:])
+    return all(abs(total / sums[0] - 1) < EQUAL for total in sums[1:])
 
 
 def _mean(loss: "Loss") -> sp.Expr | None:
@@ -104,11 +100,11 @@ def _mean(loss: "Loss") -> sp.Expr | None:
     weight = -slope.coeff(target, 1)
     mean = sp.simplify(slope.coeff(target, 0) / weight)
     rise = weight * sp.diff(mean, score)
-    rises = [rise.xreplace({score: probe}).evalf(_DIGITS) for probe in _PROBES]
+    rises = [rise.xreplace({score: probe}).evalf(DIGITS) for probe in PROBES]
     return mean if all(one.is_real and one > 0 for one in rises) else None
 
 
-def _is_of_residual(loss: "Loss") -> bool:
+def is_of_residual(loss: "Loss") -> bool:
     """Whether the loss depends on y - u alone."""
     if len(loss.scores) != 1 or not loss.expression.has(loss.target):
         return False
@@ -123,6 +119,6 @@ def _sign(loss: "Loss", losses: tuple[sp.Expr, ...]) -> int:
     (score,), found = loss.scores, set()
     for size in _SIZES:
         for at in (size, -size):
-            gain = (losses[0] - losses[1]).xreplace({score: at}).evalf(_DIGITS)
+            gain = (losses[0] - losses[1]).xreplace({score: at}).evalf(DIGITS)
             found.add(int(sp.sign(gain) * sp.sign(at)) if gain.is_real else 0)
     return found.pop() if len(found) == 1 else 0

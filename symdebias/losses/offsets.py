@@ -13,20 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
 from symdebias._arrays import FloatArray
 from symdebias.losses.loss import Loss
-from symdebias.losses.meaning import meaning_of
+from symdebias.losses.meaning import is_of_residual, meaning_of
+from symdebias.losses.probes import DIGITS, EQUAL
 
-# Scores, targets and offsets at which slopes are compared. Numbers that agree to so many digits at all of them, of
-# expressions in elementary functions, are equal.
+# Scores, targets and offsets at which slopes are compared.
 _PROBES = tuple(
     tuple(sp.Rational(part, 10) for part in point)
     for point in ((3, 14, 5), (-12, 7, 9), (21, 32, -8), (-7, 1, 23), (9, 26, -17), (16, 5, 3))
 )
 # What the exponential of is a number.
 _LARGEST = 700.0
-_DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
 
 
 @dataclass(frozen=True)
@@ -101,16 +99,15 @@ def offset_of(loss: Loss) -> Offset | None:
         )
     if loss.target_values is not None or not loss.expression.has(loss.target):
         return None
-    (u,), y, o, r = loss.scores, loss.target, sp.Dummy("o", real=True), sp.Dummy("r", real=True)
-    moved = loss.expression.xreplace({y: u + r})
-    if not moved.has(u) or not _budget.expand(moved).has(u):
+    if is_of_residual(loss):
         return Offset(divides=False)
+    (u,), y, o = loss.scores, loss.target, sp.Dummy("o", real=True)
     slope = sp.diff(loss.expression, u)
     ratio = slope.xreplace({u: u + o}) / slope.xreplace({y: y * sp.exp(-o)})
     powers = []
     for point in _PROBES:
-        found = ratio.xreplace(dict(zip((u, y, o), point, strict=True))).evalf(_DIGITS)
+        found = ratio.xreplace(dict(zip((u, y, o), point, strict=True))).evalf(DIGITS)
         powers.append(sp.log(found) / point[2] if found.is_real and found > 0 else sp.nan)
-    if all(one.is_real and abs(one - powers[0]) < _EQUAL for one in powers):
+    if all(one.is_real and abs(one - powers[0]) < EQUAL for one in powers):
         return Offset(divides=True, power=round(float(powers[0]), 15))
     return None

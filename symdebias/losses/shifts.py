@@ -11,13 +11,13 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
+from symdebias.losses.probes import DIGITS, EQUAL, PROBES, points
 
 if TYPE_CHECKING:
     from symdebias.losses.loss import Loss
 
-# Points at which the loss is compared with itself: numbers that agree to so many digits at all of them are equal.
-_PROBES, _SHIFT = tuple(sp.Rational(text) for text in ("-27/10", "-9/10", "4/10", "13/10", "31/10")), sp.Rational(7, 5)
-_DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
+# By which the loss is compared with itself.
+_SHIFT = sp.Rational(7, 5)
 
 
 @functools.lru_cache(maxsize=256)
@@ -32,16 +32,12 @@ def ignores_shifts(loss: "Loss") -> bool:
     """
     if len(loss.scores) < 2:
         return False
-    for value in loss.target_values or _PROBES:
+    for value in loss.target_values or PROBES:
         at_value = loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)})
-        for step in range(len(_PROBES)):
-            # Each score walks through the probes with its own offset, so that they never move in step.
-            point = {
-                score: _PROBES[(step * (1 + place) + place) % len(_PROBES)] for place, score in enumerate(loss.scores)
-            }
+        for point in points(loss.scores):
             moved = {score: number + _SHIFT for score, number in point.items()}
-            apart = (at_value.xreplace(moved) - at_value.xreplace(point)).evalf(_DIGITS)
-            if not (apart.is_real and abs(apart) < _EQUAL):
+            apart = (at_value.xreplace(moved) - at_value.xreplace(point)).evalf(DIGITS)
+            if not (apart.is_real and abs(apart) < EQUAL):
                 return False
     return True
 

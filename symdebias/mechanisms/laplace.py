@@ -88,6 +88,11 @@ class LaplaceMechanism(Mechanism):
         bounds, radius : optional
             As for the constructor; without them nothing is clipped.
 
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is outside its range, or both of bounds and radius were given.
+
         Examples
         --------
         >>> LaplaceMechanism.from_scale(0.5).guarantee is None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from symdebias import _losses, losses
+from symdebias import _loss_names, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE
 from symdebias._randomness import generator
@@ -221,8 +221,8 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     if loss is not None and not isinstance(loss, str):
         raise TypeError(f"loss must be a name or a symdebias.Loss; got {type(loss).__name__}. Pass one of the two.")
     name = schema.loss if loss is None else loss.replace("-", "_")
-    if name not in _losses.BY_NAME:
-        known = ", ".join(_losses.BY_NAME)
+    if name not in _loss_names.BY_NAME:
+        known = ", ".join(_loss_names.BY_NAME)
         if name is None:
             raise ValueError(
                 "the schema names no loss, and how accurate a fit is depends on it. Pass loss= (--loss on the command "
@@ -280,7 +280,7 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
     scores = _GUESS * expanded.sum(axis=1)
     if schema.labels is not None:
         y = np.where(rng.random(_SIZE) < expit(scores), 1.0, -1.0)
-    elif loss.name in _losses.CATALOGUE and _losses.CATALOGUE[loss.name].target == "count":
+    elif loss.name in _loss_names.CATALOGUE and _loss_names.CATALOGUE[loss.name].target == "count":
         y = rng.poisson(np.exp(scores)).astype(np.float64)
     else:
         assert schema.target is not None

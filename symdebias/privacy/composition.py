@@ -47,8 +47,8 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     TypeError
         Something is not a guarantee.
     PrivacyError
-        There is none, they are of different models or adjacencies, or the deltas add up to 1 or more,
-        which promises nothing.
+        There is none, they are of different models or adjacencies, or they promise nothing together: the deltas add up
+        to 1 or more, or the budgets to more than float64 has numbers for.
 
     Notes
     -----

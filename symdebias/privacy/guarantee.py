@@ -117,7 +117,7 @@ class Guarantee:
 
     @property
     def most_guessed(self) -> float:
-        """The largest chance of guessing right which of two neighbours it was, both as likely before: above 1/2.
+        """The largest chance of guessing right which of two neighbours it was, both as likely before: at least 1/2.
 
         Notes
         -----

@@ -31,7 +31,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from symdebias import _losses
+from symdebias import _loss_names
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import (
     ChannelMechanism,
@@ -212,5 +212,5 @@ def has_better_design(release: "Release", loss: str | None) -> bool:
     if release.coupling is not None or release.noiseless or release.target is None:
         return False
     if isinstance(release.target, ChannelMechanism):
-        return loss in _losses.MARGIN and len(release.target.range.numbers) == 2
-    return loss in _losses.RESIDUAL
+        return loss in _loss_names.MARGIN and len(release.target.range.numbers) == 2
+    return loss in _loss_names.RESIDUAL

@@ -9,6 +9,7 @@ from symdebias import _arrays
 from symdebias._columns import Table
 from symdebias._domains import shown
 from symdebias.release.columns import as_json, checked_names
+from symdebias.release.remaking import remade
 
 if TYPE_CHECKING:
     from symdebias.mechanisms.base import Mechanism
@@ -78,7 +79,7 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
             f"them, or {split[0]}, or none."
         )
     categories = {column: own for column, own in one_hot.as_json().items() if indicators[column] <= kept}
-    return _remade(release, groups, target, categories, kept.__contains__)
+    return _keeping(release, groups, target, categories, kept.__contains__)
 
 
 def without(release: "Release", name: str) -> "Release":
@@ -94,10 +95,10 @@ def without(release: "Release", name: str) -> "Release":
             f"{shown(name, 60)} is no column without noise; these are {', '.join(release.noiseless) or 'none'}."
         )
     groups: dict[str | tuple[str, ...], Mechanism] = {names or (): mechanism for names, mechanism in release.groups}
-    return _remade(release, groups, release.target, release.categories.as_json(), lambda one: one != name)
+    return _keeping(release, groups, release.target, release.categories.as_json(), lambda one: one != name)
 
 
-def _remade(
+def _keeping(
     release: "Release",
     groups: "Mapping[str | tuple[str, ...], Mechanism]",
     target: "Mechanism | str | None",
@@ -109,14 +110,9 @@ def _remade(
         {one: value for one, value in dict(as_json(own)).items() if keeps(one)}
         for own in (release.center, release.scale)
     )
-    return type(release)(
-        groups or None,
-        target,
-        noiseless=tuple(one for one in release.noiseless if keeps(one)),
-        fit_intercept=release.fit_intercept,
-        categories=categories,
-        center=center,
-        scale=scale,
+    noiseless = tuple(one for one in release.noiseless if keeps(one))
+    return remade(
+        release, groups or None, target=target, noiseless=noiseless, center=center, scale=scale, categories=categories
     )
 
 

@@ -44,7 +44,7 @@ def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
     return Table(found), values
 
 
-def columns_read(columns: Sequence["Column"], data: Any, missing: Sequence[str] = ()) -> Table:
+def columns_read(columns: Sequence["Column"], data: Any, missing: Sequence[str]) -> Table:
     """Return columns of true records as they are declared: what a model is asked to predict for has no target.
 
     Parameters

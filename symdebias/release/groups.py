@@ -114,9 +114,7 @@ def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
     return getattr(mechanism, side) if isinstance(mechanism, ChannelMechanism) else None
 
 
-def undoable(
-    noise: Noise,
-) -> Undoable:
+def undoable(noise: Noise) -> Undoable:
     """Return noise that a correction can undo.
 
     Raises
@@ -254,6 +252,16 @@ def report_outside(found: Outside, outside: str, *, stacklevel: int = 3) -> None
         As for `symdebias.Release.privatize`.
     stacklevel : int
         Of the warning.
+
+    Raises
+    ------
+    ValueError
+        They are to be refused, or all lie outside, which no clipping mends.
+
+    Warns
+    -----
+    ClippingWarning
+        Some were clipped.
     """
     records, count = found.records, found.count
     for name, own in found.parts:

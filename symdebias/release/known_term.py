@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from symdebias.release.columns import as_json
+from symdebias.release.remaking import remade
 
 if TYPE_CHECKING:
     from symdebias.mechanisms.base import Mechanism
@@ -37,13 +37,4 @@ def with_known_term(release: "Release", width: int) -> "tuple[Release, str]":
     while name in (release.columns or ()):
         name += "_"
     features: dict[str | tuple[str, ...], Mechanism] = {names or (): mechanism for names, mechanism in release.groups}
-    made = type(release)(
-        features or None,
-        release.target,
-        noiseless=(*release.noiseless, name),
-        fit_intercept=release.fit_intercept,
-        center=as_json(release.center),
-        scale=as_json(release.scale),
-        categories=release.categories.as_json(),
-    )
-    return made, name
+    return remade(release, features or None, noiseless=(*release.noiseless, name)), name

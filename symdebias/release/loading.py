@@ -53,7 +53,7 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     Raises
     ------
     TypeError
-        `path` is none.
+        `path` is no path.
     FormatError
         It is no such folder, or is damaged, or is in CSV and was to be left on the disk; also a ValueError.
     FileNotFoundError

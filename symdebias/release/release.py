@@ -38,6 +38,7 @@ from symdebias.release.matrices import bound_to, check_count, released_matrix, t
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 from symdebias.release.one_hot import OneHot
+from symdebias.release.remaking import remade
 from symdebias.release.schema import Schema
 from symdebias.release.spelling import as_call
 from symdebias.release.wording import noise_in_words
@@ -274,16 +275,7 @@ class Release:
                 raise ValueError("every column is noiseless, but the release has a mechanism for features.")
             features, noiseless = {noised: self.groups[0][1]}, self.noiseless
         self.categories.check_together([noised if self.groups else names, self.noiseless])
-        coupled = {"target": self.target} if self.coupling is None else self.coupling.arguments
-        return Release(
-            features,
-            noiseless=noiseless,
-            fit_intercept=self.fit_intercept,
-            center=as_json(self.center),
-            scale=as_json(self.scale),
-            categories=self.categories.as_json(),
-            **coupled,
-        )
+        return remade(self, features, noiseless=noiseless)
 
     def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
         """Return released X as a checked array of shape (n, p), float64, columns in the order of `columns`.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symdebias import _losses
+from symdebias import _loss_names
 from symdebias._columns import Table
 from symdebias._domains import DELTA, EPSILON, RADIUS, is_number, seen, shown
 from symdebias.mechanisms.ranges import Labels, checked_bounds
@@ -326,11 +326,11 @@ def _words(missing: Any) -> tuple[str, ...]:
 def _loss(loss: Any) -> str | None:
     if loss is None:
         return None
-    known = _losses.BY_NAME_AND_LABELS
+    known = _loss_names.BY_NAME_AND_LABELS
     if not isinstance(loss, str) or loss.replace("-", "_") not in known:
-        meant = _losses.called_here(loss) if isinstance(loss, str) else None
+        meant = _loss_names.called_here(loss) if isinstance(loss, str) else None
         raise ValueError(
-            (_losses.why_outside(loss) if isinstance(loss, str) else "")
+            (_loss_names.why_outside(loss) if isinstance(loss, str) else "")
             or f"loss={shown(loss, 60)} is not in the catalogue"
             + (f", where it is called {meant}. " if meant in known else ". ")
             + f"Choose one of {', '.join(known)}; for a loss of your own declare a Release by hand."
@@ -342,7 +342,7 @@ def _suited(loss: str | None, target: Column | None, columns: tuple[Column, ...]
     """Return the loss, which is to be one of such a target that the noise of such columns is undone for."""
     if loss is None or target is None:
         return loss
-    kind = _losses.CATALOGUE[loss].target
+    kind = _loss_names.CATALOGUE[loss].target
     if kind == "labels" and delta and any(column.bounds is not None and not column.public for column in columns):
         raise ValueError(
             f"loss={loss!r} is not corrected under normal noise, which delta={delta:g} asks for. Leave delta out."
@@ -355,13 +355,13 @@ def _suited(loss: str | None, target: Column | None, columns: tuple[Column, ...]
     if kind in ("label", "labels") and target.bounds is not None:
         raise ValueError(
             f"loss={loss!r} is one of labels, and the target {shown(target.name, 80)} has bounds. Give its categories, "
-            f"or choose a loss of numbers, such as {', '.join(_losses.RESIDUAL)}."
+            f"or choose a loss of numbers, such as {', '.join(_loss_names.RESIDUAL)}."
         )
     if kind == "count" and target.labels is not None and len(target.labels.values) == 2:
         raise ValueError(
             f"loss={loss!r} is one of counts or amounts, and the two categories of the target "
             f"{shown(target.name, 80)} are released as -1 and +1. Give its bounds, or choose a loss of labels, such as "
-            f"{', '.join(name for name in _losses.MARGIN if name not in _losses.RESIDUAL)}."
+            f"{', '.join(name for name in _loss_names.MARGIN if name not in _loss_names.RESIDUAL)}."
         )
     return loss
 
@@ -383,9 +383,9 @@ def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], t
     bounded = target is not None and target.bounds is not None
     private = target is not None and not target.public
     if design is None:
-        if loss in _losses.MARGIN and two and private and not public:
+        if loss in _loss_names.MARGIN and two and private and not public:
             return "margin"
-        if loss in _losses.RESIDUAL and bounded and private and not public:
+        if loss in _loss_names.RESIDUAL and bounded and private and not public:
             return "joint"
         return "apart"
     if design == "apart":
@@ -393,7 +393,7 @@ def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], t
     needs = "a target of two categories" if design == "margin" else "a target with bounds"
     if not (two if design == "margin" else bounded):
         raise ValueError(f'design="{design}" needs {needs}. Declare it, or choose design = "apart".')
-    suits = _losses.MARGIN if design == "margin" else _losses.RESIDUAL
+    suits = _loss_names.MARGIN if design == "margin" else _loss_names.RESIDUAL
     if loss is not None and loss not in suits:
         raise ValueError(
             f'design="{design}" releases one vector, which loss={loss!r} cannot be fitted on. Choose a loss among '

@@ -19,6 +19,7 @@ from symdebias.release.groups import labels_of
 from symdebias.release.matrices import released_matrix
 from symdebias.release.noised import Noised
 from symdebias.release.release import Release
+from symdebias.release.required import required_columns
 
 
 def released_rows(stored: ParquetColumns, release: Release, target: str | None) -> tuple[Rows, Rows | None]:
@@ -32,10 +33,13 @@ def released_rows(stored: ParquetColumns, release: Release, target: str | None) 
         With the names of its columns.
     target : str or None
         The column of the target.
-    """
-    if release.columns is None:
-        raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
 
+    Raises
+    ------
+    TypeError, ValueError
+        It is no release, or does not name its columns; or files have others.
+    """
+    columns = required_columns(release)
     labelled = labels_of(release.groups, "sent")
 
     def matrix(found: dict[str, Any]) -> FloatArray:
@@ -49,7 +53,7 @@ def released_rows(stored: ParquetColumns, release: Release, target: str | None) 
             return one_column(found)
         return release.released_target(values, rows=len(values))
 
-    X = stored.rows(release.columns, matrix)
+    X = stored.rows(columns, matrix)
     return X, None if target is None else stored.rows([target], targets)
 
 
@@ -94,6 +98,13 @@ def save_blocks(
         Of one release; the first is asked for before anything is written.
     path, target_name, labels
         As for `symdebias.release.Noised.save`.
+
+    Raises
+    ------
+    ValueError
+        There are no blocks, or their labels have no codes.
+    FileExistsError
+        There is something at that place.
     """
     arrow = _optional.require("pyarrow", extra="parquet")
     parquet = _optional.require("pyarrow.parquet", extra="parquet")

@@ -1,7 +1,7 @@
 """How far a long run has come, in a file from which another process goes on: the same numbers, bit for bit.
 
 A run is a row of passes over the records with little work between them. What a pass comes to is kept under a digest of
-what it was asked (`Checkpoint.of`), and descent keeps its iterate besides (`Checkpoint.stage`). A process that goes on
+what it was asked (`Checkpoint.of`), and descent keeps its iterate besides (`Checkpoint.keep`). A process that goes on
 runs the same program and finds there what was computed before. The file has the form of a saved fit: JSON and arrays,
 read without running anything; it is written aside and moved to its place, so that a process killed at any time leaves
 the file before or the one after.

@@ -507,11 +507,12 @@ class Fit:
         return inference.bias.reshape(self.theta.shape)
 
     def confidence_interval(self, level: float = 0.95) -> FloatArray:
-        """Return intervals for the parameters: by the normal distribution, for few clusters or batches by Student's t.
+        """Return intervals for the parameters: by the normal distribution, or by Student's t.
 
-        ``inference.degrees_of_freedom`` are those of Student's t, for each parameter its own. Where the curvature along
-        a parameter is uncertain, or its score levels off, they reach as far as score tests do: see
-        ``inference.curving`` and ``inference.levelling``.
+        The latter is where few records, clusters or batches decide a variance: ``inference.degrees_of_freedom``
+        are its degrees of freedom, for each parameter its own. Where the curvature along a parameter is uncertain, or
+        its score levels off, intervals reach as far as score tests do: see ``inference.curving`` and
+        ``inference.levelling``.
 
         Parameters
         ----------
@@ -528,6 +529,8 @@ class Fit:
         ------
         InferenceError
             Intervals would not cover: a safeguard was active, the noise was not corrected, or there is no covariance.
+        TypeError, ValueError
+            The level is not within (0, 1).
 
         References
         ----------
@@ -626,9 +629,9 @@ class Fit:
         str
             A head: the loss, its correction, the solver, the number of records, the noise of each column, the guarantee
             in plain words, and the bias by the certificate where `certificate` was asked for before. Then parameters
-            with their names, standard errors, z values (t values for few clusters or batches), p values and intervals
-            where there are some, and bounds on the bias where it is not 0: p values and intervals count it, standard
-            errors and z values do not. Then warnings, safeguards, and what to know of the run.
+            with their names, standard errors, z values (t values where few records, clusters or batches decide), p
+            values and intervals where there are some, and bounds on the bias where it is not 0: p values and intervals
+            count it, standard errors and z values do not. Then warnings, safeguards, and what to know of the run.
 
         Raises
         ------

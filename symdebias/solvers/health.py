@@ -30,7 +30,7 @@ from symdebias.transforms.surrogate import affordable_frequency
 _FEWEST_CARRIERS = 30
 # Gradients of less than this share of the mean square of the uncorrected ones are those of a plain far out; from the
 # second figure on a fit is warned of; and so many records are needed for each parameter, over the inflation.
-_LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
+_LEAST_INFLATION, MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
 # The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero; so
 # many are warned of wherever training began. In between they are noise of the steps, or cost little beside other work.
 _STANDSTILL, _CERTAIN, _FAR = 0.5, 5.0, 10.0
@@ -289,7 +289,7 @@ class Examination:
         if inflation is not None:
             if inflation < _LEAST_INFLATION:
                 signs.append(f"corrected gradients have {inflation:.2g} times the mean square of uncorrected ones")
-            elif inflation > _MUCH_INFLATION and inflation > records.effective / (_NEEDED * count):
+            elif inflation > MUCH_INFLATION and inflation > records.effective / (_NEEDED * count):
                 signs.append(
                     f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected "
                     "loss"
@@ -485,7 +485,7 @@ def _taking_part(correction: Correction, known: ReleasedRecords, direction: Floa
 
 def inflation_said(inflation: float | None) -> str | None:
     """Return what is to be said where a hundred times as many records would be needed as without the noise."""
-    if inflation is None or inflation < _MUCH_INFLATION:
+    if inflation is None or inflation < MUCH_INFLATION:
         return None
     return (
         f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: "

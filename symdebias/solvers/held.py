@@ -219,7 +219,7 @@ class HeldRegion(Region):
     """Points whose entry in one place is 1, and whose others lie in another region."""
 
     others: Region
-    place: int = field()  # That of `Frame` is no default.
+    place: int
 
     @property
     def description(self) -> str:  # type: ignore[override]

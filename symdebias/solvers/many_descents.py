@@ -25,7 +25,7 @@ from symdebias.solvers.deal import RUNS, Deal, read
 from symdebias.solvers.descent import Descent, seen_after
 from symdebias.solvers.held import Frame, frame_of
 from symdebias.solvers.settings import Setting
-from symdebias.solvers.step_sizes import learned_steps, step_sizes
+from symdebias.solvers.step_sizes import rule_on, step_sizes
 from symdebias.solvers.stops import growth_limits, require_finite, stopped
 
 # The errors of replicates by their names, as a checkpoint has them.
@@ -73,19 +73,10 @@ class Member:
         penalty = frame.penalty(run, l2)
         own = frame.reported(penalty)
         begin = np.zeros(len(own)) if setting.start is None else frame.reported(frame.start(run, setting.start))
-        step_size, scaling = setting.step_size, np.zeros((0, 0))
-        if isinstance(step_size, str) and step_size == "auto":
-            in_units = bound < math.inf or smoothed
-            step_size, scaling = learned_steps(
-                run,
-                frame.lifted(begin),
-                penalty,
-                metric,
-                min(batch_size, len(run)),
-                epochs * per_epoch,
-                in_units=in_units,
-                radius=bound,
-            )
+        step_size, scaling = rule_on(
+            run, setting.step_size, begin, penalty, metric, batch_size, epochs * per_epoch,
+            radius=bound, smoothed=smoothed,
+        )  # fmt: skip
         return cls(
             setting,
             l2,
@@ -301,7 +292,7 @@ class _Taking:
             averaged[row - here.start] = one.descent.averaged(own[row][0])
         self.kernel(
             line.thetas[here], dealt, run.correction.noise, sizes, self.size, run.total / n,
-            tuple(bound[here] for bound in line.bounds), run.correction.limits.for_kernels(finite_variance=True),
+            tuple(bound[here] for bound in line.bounds), run.correction.limits.for_kernels(),
             self.smoothing, line.scalings[here], line.averages[here], averaged, line.reports[here],
         )  # fmt: skip
         said = line.reports[here].tolist()

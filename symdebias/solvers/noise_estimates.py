@@ -15,7 +15,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.mechanisms import GaussianMechanism, Mechanism
 from symdebias.records import Records
 from symdebias.release import Release
-from symdebias.release.columns import as_json
+from symdebias.release.remaking import remade
 
 # By which share of it the noise is moved for a difference: the gradient is smooth in it.
 _STEP = 1e-4
@@ -191,12 +191,4 @@ def _with(release: Release, place: int, mechanism: Mechanism) -> Release:
     groups = [(names, mechanism if index == place else one) for index, (names, one) in enumerate(release.groups)]
     by_names: dict[str | tuple[str, ...], Mechanism] = {names: one for names, one in groups if names is not None}
     unnamed = groups[0][1] if groups and groups[0][0] is None else None
-    return Release(
-        by_names or unnamed,
-        mechanism if place < 0 else release.target,
-        noiseless=release.noiseless,
-        fit_intercept=release.fit_intercept,
-        center=as_json(release.center),
-        scale=as_json(release.scale),
-        categories=release.categories.as_json(),
-    )
+    return remade(release, by_names or unnamed, **({"target": mechanism} if place < 0 else {}))

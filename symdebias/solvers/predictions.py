@@ -160,7 +160,7 @@ class Predictor:
         self._require_matching(X, offset)
         return self._with_offset(self._scores(X), offset)
 
-    def rows_and_scores(self, X: Any, offset: Any = None) -> tuple[FloatArray, FloatArray]:
+    def rows_and_scores(self, X: Any, offset: Any) -> tuple[FloatArray, FloatArray]:
         """Return what `rows` and `scores` do."""
         self._require_matching(X, offset)
         rows = self.rows(X)
@@ -177,6 +177,7 @@ class Predictor:
                 "the columns of this fit have no names, so that those of a table cannot be matched. Pass an array in "
                 "the order of the fit, or fit with noised.release or release.bind(names)."
             )
+        _arrays.check_same_index(X, None, offset=offset)
 
     @staticmethod
     def _with_offset(scores: FloatArray, offset: Any) -> FloatArray:

@@ -218,7 +218,7 @@ def estimated_multiplier(correction: Correction, expression: sp.Expr, target: Fl
     return np.array(numeric(expression, names)(*(known[name] for name in names)), dtype=float)
 
 
-def _positive(gram: FloatArray, *, penalised: bool = False) -> tuple[FloatArray, bool]:
+def _positive(gram: FloatArray, *, penalised: bool) -> tuple[FloatArray, bool]:
     sizes, vectors = np.linalg.eigh(gram)
     floor = _LEAST * float(sizes.max())
     if not floor > 0 and penalised:

@@ -14,7 +14,7 @@ from symdebias._domains import COUNT, NON_NEGATIVE, Interval
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import FEWEST_DECIDE, Inference, freedom_of_records, sandwich
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
-from symdebias.solvers.uncertain_curvature import CERTAIN_CURVATURE, note_on_curvature
+from symdebias.solvers.uncertain_curvature import curving_by, note_on_curvature
 
 # Rows that are multiplied at once; with products of components besides, which are many more columns, fewer.
 _BLOCK, _PRODUCT_BLOCK = 1 << 16, 1 << 11
@@ -413,10 +413,8 @@ class QuadraticStatistics:
             score = inverse[place]
             plain, changes = score @ equation, np.zeros(len(mean))
             changes[: len(self._pairs[0])] = self._form(np.multiply.outer(score, covariance[place] / np.sqrt(variance)))
-            scale = float(plain @ spread @ plain)
-            bend = float(changes @ spread @ changes) / scale if scale > 0 else 0.0
-            if bend > CERTAIN_CURVATURE**-2:
-                found[place] = 2 * float(plain @ spread @ changes) / scale, bend
+            pairs = (plain, plain), (plain, changes), (changes, changes)
+            found[place] = curving_by(*(float(one @ spread @ other) for one, other in pairs))
         return found
 
     def _some_records(self) -> None:

@@ -17,10 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import optimize
 
 from symdebias._arrays import FloatArray
-from symdebias._rows import Rows
 from symdebias.codegen.parallel import over_chunks
 from symdebias.derivation import is_margin_loss
 from symdebias.losses import Loss
@@ -30,6 +28,7 @@ from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.separation import separated_by_a_score
 from symdebias.zonal import ZonalNoise
 
 # Records for each parameter, and the square of 8 times the variance 2 of the square of a normal number.
@@ -42,8 +41,6 @@ _TOLD, _WEIGHTY = 2.5, 0.3
 _SURE = 11.0
 # More columns are not named.
 _NAMED = 3
-# Numbers of the records that are looked at for a score which separates labels, and what its mean margin is above.
-_MOST_SEPARATED, _SEPARATED = 1_000_000, 1e-7
 # A larger multiple of a budget is no advice.
 _MOST = 1_000.0
 
@@ -112,7 +109,7 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
         return ""
     undecided = _one_label(records, loss, release) or _alike(records)
     if not records.is_noised and not undecided:
-        return _separated(records, loss, release)
+        return separated_by_a_score(records, loss, release)
     if not records.is_noised or (signal.share >= 1 and signal.gain <= 1):
         return undecided
     if not signal.is_seen:
@@ -143,33 +140,6 @@ def _one_label(records: Records, loss: Loss, release: Release) -> str:
     if count * square - total**2 > 1e-12 * count * square:
         return ""
     return f"All {count:,.0f} labels are the same, and no finite parameters fit one label best: check the target."
-
-
-def _separated(records: Records, loss: Loss, release: Release) -> str:
-    """Return that a score separates the two labels, which no finite parameters fit best; nothing of many records.
-
-    It is so where the sum of the margins y theta'x, none of which is negative, has a maximum above 0 among parameters
-    within [-1, 1] (Konis 2007).
-    """
-    labels = loss.target_values
-    if labels is None or len(labels) != 2 or len(loss.scores) != 1 or release.target is not None:
-        return ""
-    if not isinstance(records.matrix, (np.ndarray, Rows)) or len(records) * records.columns > _MOST_SEPARATED:
-        return ""
-    matrix, target = np.asarray(records.matrix[:]), np.asarray(records.target[:])
-    present = records.weights > 0 if len(records.weights) else np.ones(len(matrix), dtype=bool)
-    design = np.column_stack([matrix, np.ones(len(matrix))]) if release.fit_intercept else matrix
-    margins = np.where(target == max(labels), 1.0, -1.0)[present, None] * design[present]
-    margins /= np.maximum(np.abs(margins).max(axis=0), 1e-300)
-    found = optimize.linprog(
-        -margins.mean(axis=0), A_ub=-margins, b_ub=np.zeros(len(margins)), bounds=(-1, 1), method="highs"
-    )
-    if found.status != 0 or not -found.fun > _SEPARATED:
-        return ""
-    return (
-        "A score separates the two labels of these records: the longer the parameters, the better, and no finite ones "
-        "are the best. Look for a column that tells the label, or raise l2."
-    )
 
 
 def _labels(part: Records) -> tuple[float, float, float]:

@@ -36,7 +36,7 @@ from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import known_at_a_glance
 from symdebias.solvers.settings import Setting, checked_settings
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import step_size_told
+from symdebias.solvers.step_sizes import is_learned, step_size_told
 from symdebias.solvers.stops import explain_overflow, remedy_of
 
 # From so many replicates on, the kernel of second derivatives is worth its compilation: it examines a theta in a third
@@ -280,7 +280,7 @@ def sgd_replicates(
         length = run.correction.number_of_parameters - (frame.place is not None)
         scores = max(1, len(corrected.declared.scores))
         smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-        if not np.all(np.isfinite(metric)) and any(one.step_size == "auto" for one in given):
+        if not np.all(np.isfinite(metric)) and any(is_learned(one.step_size) for one in given):
             explain_overflow(run, X)
         per_epoch = -(-len(run) // batch_size)
         turns = 1 + any(int(one.shift * per_epoch) for one in given)

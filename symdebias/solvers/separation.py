@@ -1,20 +1,28 @@
-"""A group of records with one label alone: the loss has no minimum there, whatever a correction makes of the others."""
+"""Records whose labels are apart: a group with one label alone, or all on two sides of a score.
+
+The loss has no minimum there, whatever a correction makes of the others.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import optimize
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import Rows
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.losses.far_out import changes_far_out
 from symdebias.records import Records
+from symdebias.release import Release
 from symdebias.solvers.held import frame_of
 
 # The least share of records that have the most common value of a column for it to part them into two groups.
 _COMMON = 0.5
+# Numbers of the records that are looked at for a score which separates labels, and what its mean margin is above.
+_MOST_SEPARATED, _SEPARATED = 1_000_000, 1e-7
 
 
 def refuse_one_label(records: Records, penalty: FloatArray) -> None:
@@ -57,6 +65,46 @@ def refuse_one_label(records: Records, penalty: FloatArray) -> None:
                     f"the loss has no minimum: no {column.name} is the best. Leave the column out, join it with "
                     "another, use more records, or raise l2."
                 )
+
+
+def separated_by_a_score(records: Records, loss: Loss, release: Release) -> str:
+    """Return that a score separates the two labels, which no finite parameters fit best; nothing of many records.
+
+    It is so where the sum of the margins y theta'x, none of which is negative, has a maximum above 0 among parameters
+    within [-1, 1].
+
+    Parameters
+    ----------
+    records : Records
+        Records without noise.
+    loss : Loss
+        The loss, as declared.
+    release : Release
+        How the records were released.
+
+    References
+    ----------
+    Konis 2007 (doctoral thesis, University of Oxford).
+    """
+    labels = loss.target_values
+    if labels is None or len(labels) != 2 or len(loss.scores) != 1 or release.target is not None:
+        return ""
+    if not isinstance(records.matrix, (np.ndarray, Rows)) or len(records) * records.columns > _MOST_SEPARATED:
+        return ""
+    matrix, target = np.asarray(records.matrix[:]), np.asarray(records.target[:])
+    present = records.weights > 0 if len(records.weights) else np.ones(len(matrix), dtype=bool)
+    design = np.column_stack([matrix, np.ones(len(matrix))]) if release.fit_intercept else matrix
+    margins = np.where(target == max(labels), 1.0, -1.0)[present, None] * design[present]
+    margins /= np.maximum(np.abs(margins).max(axis=0), 1e-300)
+    found = optimize.linprog(
+        -margins.mean(axis=0), A_ub=-margins, b_ub=np.zeros(len(margins)), bounds=(-1, 1), method="highs"
+    )
+    if found.status != 0 or not -found.fun > _SEPARATED:
+        return ""
+    return (
+        "A score separates the two labels of these records: the longer the parameters, the better, and no finite ones "
+        "are the best. Look for a column that tells the label, or raise l2."
+    )
 
 
 @dataclass(frozen=True)

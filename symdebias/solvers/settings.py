@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import NON_NEGATIVE, POSITIVE, Interval, shown
-from symdebias.solvers.step_sizes import rule_told, step_sizes
+from symdebias.solvers.step_sizes import is_learned, rule_told, step_sizes
 
 # What each replicate may have of its own, and what it has otherwise.
 _OWN: Mapping[str, Any] = {"step_size": "auto", "l2": 0.0, "radius": None, "start": None, "shift": 0.0}
@@ -74,7 +74,7 @@ def checked_settings(settings: Any, shared: Collection[str]) -> list[Setting]:
             radius = None if own["radius"] is None else POSITIVE.check("radius", own["radius"])
             step_size = own["step_size"]
             l2, shift = NON_NEGATIVE.check("l2", own["l2"]), _SHIFT.check("shift", own["shift"])
-            if step_size != "auto":
+            if not is_learned(step_size):
                 step_sizes(step_size, first=0, count=1, l2=l2)
         except (ValueError, TypeError) as error:
             raise type(error)(f"settings {place}: {error}") from None

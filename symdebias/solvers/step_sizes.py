@@ -171,6 +171,58 @@ def rule_told(step_size: Any, l2: float) -> Any:
     return step_sizes(step_size, first=0, count=1_000, l2=l2) if callable(step_size) else step_size
 
 
+def is_learned(step_size: Any) -> bool:
+    """Whether the rule of step sizes is to be learned from the records."""
+    return isinstance(step_size, str) and step_size == "auto"
+
+
+def rule_on(
+    records: Records,
+    step_size: float | str | StepSize | Callable[[FloatArray], FloatArray],
+    begin: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    batch_size: int,
+    steps: int,
+    *,
+    radius: float,
+    smoothed: bool,
+    has_pilot: bool = False,
+) -> tuple[Any, FloatArray]:
+    """Return the rule of the step sizes of a descent, and the matrix that gradients are multiplied with.
+
+    Both are learned from the records where they are to be; otherwise the rule is the one given, and the matrix is left
+    out (shape (0, 0)).
+
+    Parameters
+    ----------
+    records : Records
+        What it goes over, in batches of `batch_size`.
+    step_size : float, str, StepSize or callable
+        As for `step_sizes`, or ``"auto"``.
+    begin : array, float64
+        Its start, without a parameter that records hold.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    batch_size, steps : int
+        The size of a batch, and the number of steps.
+    radius : float
+        Of the ball that parameters are held in, or infinite.
+    smoothed : bool
+        Whether gradients are smoothed.
+    has_pilot : bool
+        Whether a pilot has found the start, and has compiled the pass of derivatives.
+    """
+    if not is_learned(step_size):
+        return step_size, np.zeros((0, 0))
+    return learned_steps(
+        records, frame_of(records).lifted(begin), penalty, metric, min(batch_size, len(records)), steps,
+        in_units=radius < math.inf or smoothed, radius=radius, is_near=has_pilot, by_derivatives=has_pilot,
+    )  # fmt: skip
+
+
 def learned_steps(
     records: Records,
     theta: FloatArray,

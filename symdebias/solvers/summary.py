@@ -12,6 +12,7 @@ from symdebias.losses.catalogue import smoothing_width
 from symdebias.release.groups import labels_of_target
 from symdebias.release.wording import noise_in_words
 from symdebias.solvers.coefficients import Coefficients
+from symdebias.solvers.health import MUCH_INFLATION
 
 if TYPE_CHECKING:
     from symdebias.solvers.fit import Fit
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 _BESIDE, _WORD, _LEAST = 104, 13, 78
 # The widths of the columns after the names.
 _WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
-# From this on the noise is said to cost much.
-_MUCH_INFLATION = 100.0
 _DEVIATION_OF_LOGISTIC = math.pi / math.sqrt(3.0)
 
 # Labels of text that are listed with their codes.
@@ -93,7 +92,7 @@ def remarks(fit: "Fit", coefficients: Coefficients) -> list[str]:
             f"logistic error of standard deviation {width * _DEVIATION_OF_LOGISTIC:.3g}"
         )
     inflation = known.get("noise_inflation")
-    if inflation is not None and inflation >= _MUCH_INFLATION:
+    if inflation is not None and inflation >= MUCH_INFLATION:
         said.append(f"warning: so much noise leaves about as much as 1/{inflation:.3g} of the records would tell")
     if known.get("seeded"):
         said.append("warning: the noise was drawn from a seed: whoever knows it can subtract the noise")

@@ -1,7 +1,6 @@
 """Descents of the steps of SGD: their epochs and segments on records, in memory or read, with what stops them."""
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +17,7 @@ from symdebias.solvers.deal import RUNS, Deal, read
 from symdebias.solvers.descent import Descent, first_averaged, seen_after
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.lengths import Lengths
-from symdebias.solvers.step_sizes import learned_steps, step_size_told, step_sizes
+from symdebias.solvers.step_sizes import is_learned, rule_on, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits
 
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
@@ -161,16 +160,14 @@ class _Steps:
         """Return the steps on some records: given, learned, or those that are gone on with."""
         n, per_epoch = training.size(run)
         total, after = training.epochs * per_epoch, training.after
-        step_size, scaling = training.step_size, np.zeros((0, 0))
         if after is not None:
-            scaling = after.scaling
-        elif isinstance(step_size, str) and step_size == "auto":
-            if not np.all(np.isfinite(training.metric)):
+            step_size, scaling = training.step_size, after.scaling
+        else:
+            if is_learned(training.step_size) and not np.all(np.isfinite(training.metric)):
                 explain_overflow(run, X)
-            step_size, scaling = learned_steps(
-                run, frame_of(run).lifted(begin), training.penalty, training.metric, min(training.batch_size, n), total,
-                in_units=training.bound < math.inf or bool(len(training.smoothing)), radius=training.bound,
-                is_near=training.has_pilot, by_derivatives=training.has_pilot,
+            step_size, scaling = rule_on(
+                run, training.step_size, begin, training.penalty, training.metric, training.batch_size, total,
+                radius=training.bound, smoothed=bool(len(training.smoothing)), has_pilot=training.has_pilot,
             )  # fmt: skip
         first, gain = (0, 1.0) if after is None else (after.descent.all_steps, training.gain)
         sizes = gain * step_sizes(step_size, first=first, count=total, l2=training.l2 * gain)
@@ -202,7 +199,7 @@ class _UnderWay:
         self.constraints = (
             frame_of(run).reported(training.penalty), training.bound,
             *growth_limits(training.bound, scaled=bool(len(steps.scaling))),
-            run.correction.limits.for_kernels(finite_variance=True),
+            run.correction.limits.for_kernels(),
         )  # fmt: skip
         total, sums_at = training.epochs * self.per_epoch, []
         if training.with_sums:

@@ -75,11 +75,16 @@ def curving_of(plain: FloatArray, changes: FloatArray) -> tuple[float, float]:
     >>> curving_of(np.array([1.0, -1.0]), np.array([0.5, -0.5]))
     (1.0, 0.25)
     """
-    scale = float(np.var(plain))
-    bend = float(np.var(changes)) / scale if scale > 0 else math.nan
+    together = float(np.mean((plain - plain.mean()) * (changes - changes.mean())))
+    return curving_by(float(np.var(plain)), together, float(np.var(changes)))
+
+
+def curving_by(variance: float, together: float, of_changes: float) -> tuple[float, float]:
+    """Return what `curving_of` does, by the variances of its numbers and by their covariance, `together`."""
+    bend = of_changes / variance if variance > 0 else math.nan
     if not bend > CERTAIN_CURVATURE**-2:
         return 0.0, 0.0
-    return 2 * float(np.mean((plain - plain.mean()) * (changes - changes.mean()))) / scale, bend
+    return 2 * together / variance, bend
 
 
 def note_on_curvature(curving: FloatArray) -> str:

@@ -349,7 +349,7 @@ class Scores:
         """The mean of the squared score."""
         return float(self.chances @ self.values**2)
 
-    def radius(self, outside: float = 0.0) -> float:
+    def radius(self, outside: float) -> float:
         """Return the least R such that scores with abs(u) > R have at most this probability."""
         order = np.argsort(-np.abs(self.values))
         beyond = np.cumsum(self.chances[order])

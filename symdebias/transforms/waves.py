@@ -29,7 +29,7 @@ _NODES_PER_WAVE, _GRID_PER_WAVE = 8, 16
 # What the slopes of single waves weigh: as much as errors a millionth of their size, so that waves that
 # nearly cancel leave no rounding.
 _CANCELLING = 1e-6
-# What the shared errors weigh, squared, beside the mean squared error.
+# What the squares of the shared errors weigh beside the mean squared error.
 _SHARED = 1000.0
 
 
@@ -40,20 +40,16 @@ def design(
     score_variance: float,
     records: float,
     waves: int | None = None,
-    scores: Scores | None = None,
-    length: float | None = None,
-    variances: FloatArray | None = None,
-    shared: float = _SHARED,
 ) -> Design:
     """Design surrogates by least squares, the variance as ridge.
 
     Minimises, for each part f and over the coefficients,
 
-        E (S' - f')(u)^2 + (1/n) E Var[(W_s^-1 S')(u + N(0, s))] + shared (shared errors)^2
+        E (S' - f')(u)^2 + (1/n) E Var[(W_s^-1 S')(u + N(0, s))] + 1000 (shared errors)^2
 
-    over a distribution of true scores u. The shared errors are the means of S' - f' and of (S' - f') u over it, in
-    units of the spread of u: what does not average out over records, but bends or shifts the parameters. The constant
-    makes the largest errors of either sign equal.
+    over true scores u of the arcsine distribution on [-R, R]. The shared errors are the means of S' - f' and of
+    (S' - f') u over N(0, R^2/4) on it, in units of the spread of u: what does not average out over records, but bends
+    or shifts the parameters. The constant makes the largest errors of either sign equal.
 
     Parameters
     ----------
@@ -67,16 +63,6 @@ def design(
         n, at least 1. Larger values buy less bias for more variance.
     waves : int, optional
         The number of waves; 0 leaves the quadratic. By default `number_of_waves`.
-    scores : Scores, optional
-        The distribution of scores. By default the arcsine distribution on [-R, R] for the squared error, and
-        N(0, R^2/4) on it for the shared errors.
-    length : float, optional
-        Half a wavelength of the first wave. By default R + 2 sqrt(s), or more where the waves reach higher frequencies
-        than the records can pay for.
-    variances : array of shape (m,), float64, optional
-        Noise variances of the score that are equally likely, where records have noise of their own; s is their mean.
-    shared : float
-        What the squares of the shared errors weigh.
 
     Returns
     -------
@@ -90,7 +76,8 @@ def design(
 
     Notes
     -----
-    The frequencies are h, 2 h, ... with h = pi/length. Takes about a millisecond.
+    The frequencies are h, 2 h, ... with h = pi/(R + 2 sqrt(s)), or less where the waves reach higher frequencies than
+    the records can pay for. Takes about a millisecond.
 
     Examples
     --------
@@ -101,19 +88,10 @@ def design(
     True
     """
     count = number_of_waves(radius, score_variance, records) if waves is None else waves
-    if length is None:
-        length = max(
-            radius + 2 * math.sqrt(score_variance), count * math.pi / highest_frequency(score_variance, records)
-        )
-    frequency = math.pi / length
-    if scores is None:
-        scores = Scores.within(radius, NODES + _NODES_PER_WAVE * max(0, count - 24))
-        tapered = np.exp(-2 * (scores.values / radius) ** 2) * np.sqrt(1 - (scores.values / radius) ** 2)
-        levers = tapered / tapered.sum()
-    else:
-        levers = scores.chances
-    noise = np.array([score_variance]) if variances is None else variances
-    scene = Scene(scores, levers, frequency, count, noise, shared)
+    length = max(radius + 2 * math.sqrt(score_variance), count * math.pi / highest_frequency(score_variance, records))
+    scores = Scores.within(radius, NODES + _NODES_PER_WAVE * max(0, count - 24))
+    tapered = np.exp(-2 * (scores.values / radius) ** 2) * np.sqrt(1 - (scores.values / radius) ** 2)
+    scene = Scene(scores, tapered / tapered.sum(), math.pi / length, count, np.array([score_variance]), _SHARED)
     return scene.design(parts, radius=radius, score_variance=score_variance, records=records)
 
 

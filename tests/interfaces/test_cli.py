@@ -220,6 +220,19 @@ def test_a_plan_is_tried_out(tmp_path, capsys):
     assert "--rehearse=0 is too small" in capsys.readouterr().err
 
 
+def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(plotting, "planned_errors", lambda curves: None)
+    monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_text("picture"))
+    picture = tmp_path / "plan.png"
+    words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "12", "--records", "5000"]
+    words += ["--mechanisms", "laplace", "--plot", str(picture)]
+    assert cli.main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["picture"] == str(picture)
+    assert picture.read_text() == "picture"
+    assert cli.main(words) == 0
+    assert f"standard errors in {picture}" in capsys.readouterr().out
+
+
 CARD = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0)).to_json()
 
 

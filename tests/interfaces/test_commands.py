@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias._metrics import METRICS
+from symdebias._metric_names import METRICS
 from symdebias.interfaces import cli, demo
 from symdebias.interfaces.cli import fitting, parser
 from symdebias.release.folder import CARD

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from instances import CROSSED_LOSSES, EXACT_MARGIN, NO_CLOSED_FORM, free_form_in_three
 
 import symdebias as sd
-from symdebias import _losses
+from symdebias import _loss_names
 from symdebias.losses import parsing, words, writing
 
 U, Y = sp.symbols("u y", real=True)
@@ -197,5 +197,5 @@ def test_other_spellings_have_the_same_bounds(text):
      ("pinball", "quantile"), ("multinomial", "softmax"), ("svm", "hinge"), ("cubic", None), ("u", None)],
 )  # fmt: skip
 def test_losses_are_known_by_what_others_call_them(name, meant):
-    assert _losses.called_here(name) == meant
-    assert meant is None or meant in _losses.CATALOGUE
+    assert _loss_names.called_here(name) == meant
+    assert meant is None or meant in _loss_names.CATALOGUE

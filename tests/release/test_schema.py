@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symdebias as sd
-from symdebias import _losses, losses
+from symdebias import _loss_names, losses
 from symdebias._columns import Table
 from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import PrivacyError
@@ -185,8 +185,8 @@ def test_no_record_within_the_bounds_is_shortened(intercept):
 
 def test_the_table_of_losses_is_what_their_expressions_say():
     """By name, what is asked for, what of a record is read, and the target: at negative numbers, as a count is none."""
-    assert list(_losses.CATALOGUE) == list(losses.__all__)
-    for name, entry in _losses.CATALOGUE.items():
+    assert list(_loss_names.CATALOGUE) == list(losses.__all__)
+    for name, entry in _loss_names.CATALOGUE.items():
         needed = [
             one.name
             for one in inspect.signature(getattr(losses, name)).parameters.values()
@@ -196,7 +196,7 @@ def test_the_table_of_losses_is_what_their_expressions_say():
         loss = getattr(losses, name)(*{"level": [0.9], "classes": [3]}.get(entry.needs, []))
         assert len(loss.target_values or ()) == {"label": 2, "labels": 3}.get(entry.target, 0)
         assert is_residual_loss(loss) == (entry.reads == "residual"), name
-        assert (name in _losses.MARGIN) == (is_margin_loss(loss) and not entry.needs), name
+        assert (name in _loss_names.MARGIN) == (is_margin_loss(loss) and not entry.needs), name
         if entry.target in ("number", "count"):
             number = meaning_of(loss).number
             assert (number != loss.scores[0]) == (entry.target == "count"), name
@@ -533,7 +533,7 @@ def test_a_better_design_is_named_where_there_is_one():
         for columns in ({"age": AGE}, {"age": AGE, "sex": SEX}, {"age": AGE, "year": AGE | {"public": True}}):
             entries = {"epsilon": 4.0, "columns": columns, "target": target}
             apart = sd.Release.from_schema(entries)
-            for loss in _losses.BY_NAME:
+            for loss in _loss_names.BY_NAME:
                 try:
                     designed = sd.Release.from_schema(entries | {"loss": loss}).coupling is not None
                 except ValueError:

@@ -417,6 +417,17 @@ def test_critical_values_are_found_where_rounding_is_most_of_what_they_are(level
     np.testing.assert_allclose(stats.norm.cdf(found - bias) - stats.norm.cdf(-found - bias), level, atol=2e-15, rtol=0)
 
 
+@pytest.mark.parametrize("freedom", [np.inf, 4.0])
+@pytest.mark.parametrize("bias", [0.0, 1.0, 30.0, 50.0])
+def test_the_greatest_level_below_one_has_a_critical_value(bias, freedom):
+    """Half of it and a half are 1 to rounding, whose quantile is infinite."""
+    level = np.nextafter(1.0, 0.0)
+    found = critical_value(level, bias, freedom)
+    assert critical_value(np.nextafter(level, 0.0), bias, freedom) < found < np.inf
+    assert two_sided_pvalue(found, bias, freedom) == pytest.approx(1 - level, rel=1e-9)
+    assert critical_values(level, np.array([bias]), np.array([freedom])) == pytest.approx(found, rel=1e-11)
+
+
 def test_a_bias_that_is_no_number_has_no_bound():
     assert critical_value(0.95, np.nan) == np.inf
     assert critical_values(0.95, np.array([np.nan, 0.0]), np.full(2, np.inf))[0] == np.inf

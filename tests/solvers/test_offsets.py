@@ -158,8 +158,14 @@ def test_what_is_no_offset(name):
 
 def test_row_labels_must_agree():
     table = pd.DataFrame(X, columns=["x", "z"])
+    turned = pd.Series(OFFSET, index=np.arange(FEW)[::-1])
     with pytest.raises(ValueError, match="offset"):
-        sd.m_estimate(corrected(), table, pd.Series(Y), offset=pd.Series(OFFSET, index=np.arange(FEW)[::-1]))
+        sd.m_estimate(corrected(), table, pd.Series(Y), offset=turned)
+    fit = sd.m_estimate(corrected(), table, pd.Series(Y), offset=pd.Series(OFFSET))
+    for call in (fit.predict, fit.decision_function, lambda X, offset: fit.score(X, Y, offset=offset)):
+        with pytest.raises(ValueError, match="X and offset have different row labels"):
+            call(table, offset=turned)
+    np.testing.assert_array_equal(fit.predict(table, offset=pd.Series(OFFSET)), fit.predict(table, offset=OFFSET))
 
 
 @pytest.mark.parametrize("name", ["logistic", "negative_binomial", "squared_margin"])

@@ -151,7 +151,7 @@ def test_a_fit_with_an_intercept_and_mixed_columns():
 
 
 def test_a_warning_points_at_the_caller(monkeypatch):
-    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_MUCH_INFLATION", 1.01)
+    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "MUCH_INFLATION", 1.01)
     X, y = logistic_records(20_000, [1.0, 0.5])
     data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release)

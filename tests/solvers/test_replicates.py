@@ -313,6 +313,7 @@ def test_rows_that_are_read_by_blocks_are_read_once_for_all_replicates():
         ([{"step_size": float("nan")}], ValueError, "settings 0: step_size=nan"),
         ([{"step_size": "theory"}], ValueError, r'settings 0: step_size="theory" .* needs l2 > 0'),
         ([{"step_size": "fast"}], ValueError, "settings 0: step_size='fast' is not known"),
+        ([{"step_size": np.array([0.1, 0.2])}], TypeError, "settings 0: step_size has the type ndarray"),
         ([{"radius": 0.0}], ValueError, "settings 0: radius=0"),
         ([{}, {"start": [1.0, 2.0, 3.0]}], ValueError, "settings 1: .*3"),
         ([{"shift": 1.0}], ValueError, r"settings 0: shift=1.0 is too large. It must be a number in \[0, 1\)"),

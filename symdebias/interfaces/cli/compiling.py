@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from symdebias import _losses
+from symdebias import _loss_names
 from symdebias._domains import COUNT
 from symdebias.codegen.folder import cache_folder
 from symdebias.driver import debias
@@ -101,7 +101,7 @@ def compile_ahead(options: argparse.Namespace) -> None:
 
 def _release_for(loss: str, noise: str, intercept: bool) -> Release:
     """Return a release of noise of one kind on all columns, with labels by randomized response."""
-    is_label = _losses.CATALOGUE[loss].target == "label"
+    is_label = _loss_names.CATALOGUE[loss].target == "label"
     target = RandomizedResponse(epsilon=1.0) if is_label else None
     return Release(_KINDS[noise], target, fit_intercept=intercept)
 

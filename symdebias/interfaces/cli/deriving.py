@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from symdebias import _losses, losses
+from symdebias import _loss_names, losses
 from symdebias.driver import debias
 from symdebias.interfaces.cli import show
 from symdebias.interfaces.coding import in_labels
@@ -74,8 +74,8 @@ def _loss(options: argparse.Namespace) -> Loss:
     if options.continuous and values is not None:
         raise ValueError("--continuous and --target-values were both given. Give one: y is any number, or a label.")
     name = options.loss.strip().replace("-", "_")
-    if name in _losses.CATALOGUE:
-        needed = _losses.CATALOGUE[name].needs
+    if name in _loss_names.CATALOGUE:
+        needed = _loss_names.CATALOGUE[name].needs
         if needed == "level":
             raise ValueError(f"{name} needs a level, which a name does not say. Write its expression.")
         if name == "softmax":
@@ -86,7 +86,7 @@ def _loss(options: argparse.Namespace) -> Loss:
             raise ValueError("--continuous is for an expression; a loss by name knows its target. Leave it out.")
         made: Loss = getattr(losses, name)()
         return in_labels(made, values)
-    meant = _losses.called_here(name) if _WORDS.fullmatch(name) and name not in ("u", "y") else None
+    meant = _loss_names.called_here(name) if _WORDS.fullmatch(name) and name not in ("u", "y") else None
     if meant is not None:
         raise ValueError(
             f"the loss {options.loss.strip()!r:.60} is called {meant.replace('_', '-')} here. Write that, or an "

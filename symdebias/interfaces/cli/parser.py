@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import symdebias
-from symdebias import _losses, _metrics
+from symdebias import _loss_names, _metric_names
 
-LOSSES = tuple(name.replace("_", "-") for name in _losses.BY_NAME_AND_LABELS)
-PLANNED = tuple(name.replace("_", "-") for name in _losses.BY_NAME)
+LOSSES = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME_AND_LABELS)
+PLANNED = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME)
 _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee"
 
 
@@ -91,7 +91,7 @@ def metric(text: str) -> str:
     argparse.ArgumentTypeError
         It is what others call a metric, or a mistyped name.
     """
-    said = "" if text in (*_metrics.METRICS, "all") else _metrics.called_here(text)
+    said = "" if text in (*_metric_names.METRICS, "all") else _metric_names.called_here(text)
     if said:
         raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60}. {said}")
     return text
@@ -105,8 +105,8 @@ def with_hyphens(text: str) -> str:
     argparse.ArgumentTypeError
         It is what others call a loss of the catalogue, or a mistyped name.
     """
-    meant = _losses.called_here(text)
-    if meant is not None and text.replace("-", "_") not in _losses.CATALOGUE:
+    meant = _loss_names.called_here(text)
+    if meant is not None and text.replace("-", "_") not in _loss_names.CATALOGUE:
         raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60} is called {meant.replace('_', '-')!r} here")
     return text.replace("_", "-")
 
@@ -272,7 +272,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--method": {"default": "auto"},
     "derive --method": {"choices": ("auto", "exact", "series", "surrogate", "none"), "help": "as for sd.debias"},
     "fit --method": {"help": "of the correction, as for sd.debias (default: auto)"},
-    "--metric": {"type": metric, "choices": (*_metrics.METRICS, "all"), "required": True, "help": "what to estimate"},
+    "--metric": {
+        "type": metric,
+        "choices": (*_metric_names.METRICS, "all"),
+        "required": True,
+        "help": "what to estimate",
+    },
     "--noise": {
         "default": "none",
         "metavar": "KIND:SIZE",

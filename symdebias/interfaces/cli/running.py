@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from symdebias import _losses, losses
+from symdebias import _loss_names, losses
 from symdebias._domains import COUNT, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
@@ -66,8 +66,8 @@ def plan(options: argparse.Namespace) -> None:
     theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
     name = options.loss.replace("-", "_")
     # A vector with the label is planned for labels, which a loss of numbers may have as well.
-    of_labels = options.target == "margin" and name in _losses.MARGIN
-    make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _losses.CATALOGUE[name].target]
+    of_labels = options.target == "margin" and name in _loss_names.MARGIN
+    make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _loss_names.CATALOGUE[name].target]
     covariance = None
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
@@ -104,14 +104,7 @@ def plan(options: argparse.Namespace) -> None:
     if not options.json:
         print(answer)
         print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}", flush=True)
-    tried: Rehearsal | None = None
-    if options.rehearse is not None:
-        tell(f"trying the best of them out {options.rehearse} times")
-        tried = rehearse(
-            make(), best.release, population, n=best.records, fits=options.rehearse, method=best.method,
-            l2=options.l2, progress=watched(options),
-        )  # fmt: skip
-    _show_rehearsed(options, _as_json(answer), tried)
+    told = _as_json(answer)
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
         for factor in (0.5, 1.0, 2.0, 4.0):
@@ -120,7 +113,17 @@ def plan(options: argparse.Namespace) -> None:
                 if option.expected is not None:
                     curves.setdefault(option.title, []).append(option.expected)
         plotting.save(plotting.planned_errors(curves), options.plot)
-        print(f"standard errors in {options.plot}")
+        told["picture"] = str(options.plot)
+        if not options.json:
+            print(f"standard errors in {options.plot}", flush=True)
+    tried: Rehearsal | None = None
+    if options.rehearse is not None:
+        tell(f"trying the best of them out {options.rehearse} times")
+        tried = rehearse(
+            make(), best.release, population, n=best.records, fits=options.rehearse, method=best.method,
+            l2=options.l2, progress=watched(options),
+        )  # fmt: skip
+    _show_rehearsed(options, told, tried)
 
 
 def _as_json(answer: Plan) -> dict[str, Any]:

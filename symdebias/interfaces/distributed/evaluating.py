@@ -374,8 +374,7 @@ def cross_validate(
         except SymdebiasError as error:
             refused[name] = f"{error}"
     require_any(thetas, refused)
-    if radius is None:
-        thetas = at_one_noise(metric, records, thetas, threshold)
+    thetas = at_one_noise(metric, records, thetas, radius=radius, threshold=threshold)
     every = [theta for fitted in thetas.values() for theta in fitted]
 
     def judge_of(records: Records) -> Metric:

@@ -28,7 +28,7 @@ from symdebias.release.folder import CARD, RECORDS
 from symdebias.release.groups import Outside, report_outside
 from symdebias.release.matrices import bound_to
 from symdebias.release.noising import noised_records
-from symdebias.release.required import require_release
+from symdebias.release.required import require_release, required_columns
 from symdebias.release.stored import released_rows
 
 # Folders of partitions, in the order of their names.
@@ -134,10 +134,9 @@ def privatize(
     _optional.require("pyarrow", extra="parquet")
     source = sampling.source(random_state)
     partitions = Partitions(X=X, y=y)
-    if release.columns is None:
-        if not hasattr(X, "_meta_nonempty"):
-            raise ValueError("the release does not name its columns yet. Use release.bind(names).")
+    if release.columns is None and hasattr(X, "_meta_nonempty"):
         release = bound_to(release, X._meta_nonempty)
+    required_columns(release)
     require_readable(release.groups, release.target)
     charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=False)
     _files.require_free(folder)

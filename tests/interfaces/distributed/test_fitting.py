@@ -403,7 +403,7 @@ def test_a_warning_of_inflation_points_at_the_call(module, monkeypatch):
     X, y = released(RELEASE)[0].to_numpy()[:2_000], released(RELEASE)[1].to_numpy()[:2_000]
     solve = sd.m_estimate if module == "here" else sd.distributed.m_estimate
     parts = (X, y) if module == "here" else [da.from_array(one, chunks=(500, 2)[: one.ndim]) for one in (X, y)]
-    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_MUCH_INFLATION", 0.0)
+    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "MUCH_INFLATION", 0.0)
     monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_NEEDED", 1e-9)
     with pytest.warns(sd.VarianceWarning) as told:
         solve(sd.debias(sd.losses.squared_margin(), RELEASE), *parts)

@@ -1,6 +1,6 @@
 """The metrics by name, and what others call them: what reads the words of users looks here, before NumPy is there."""
 
-from symdebias._called import as_name, by_other_names, meant
+from symdebias._names import as_name, by_other_names, meant
 
 METRICS = (
     "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",

@@ -6,7 +6,7 @@ answered before it is there.
 
 from dataclasses import dataclass
 
-from symdebias._called import as_name, by_other_names, meant
+from symdebias._names import as_name, by_other_names, meant
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+"""A lock between threads, in processes that are forked while it is held."""
+
+import os
+import threading
+
+
+class LockOfThreads:
+    """A lock between the threads of a process; one that is forked from it has another.
+
+    The lock that it got may be held by a thread that it did not get, and would be so for ever.
+
+    Attributes
+    ----------
+    lock : threading.Lock
+        That of this process.
+
+    Examples
+    --------
+    >>> threads = LockOfThreads()
+    >>> with threads.lock:
+    ...     threads.lock.locked()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.Lock()
