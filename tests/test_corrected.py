@@ -323,3 +323,28 @@ def test_bounded_losses_are_corrected_exactly_under_laplace_noise(expression):
     for x, y in ((-0.7, 0.4), (1.1, 1.5)):
         values = [corrected.loss([theta], np.array([[x + e]]), np.array([y])) for e in noise]
         assert weights @ values == pytest.approx(float(expression.subs({U: theta * x, Y: y})), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["one score", "several", "categories", "features"])
+def test_the_hessian_of_each_record_is_the_derivative_of_its_gradient(kind):
+    X, y = records(5, 2, continuous=True)
+    theta = np.array([0.3, -0.4])
+    if kind == "one score":
+        corrected = sd.debias(sd.losses.poisson(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    elif kind == "several":
+        corrected, y = sd.debias(sd.losses.softmax(3), sd.Release()), np.array([0.0, 1, 2, 1, 0])
+        theta = np.array([[0.3, -0.4], [0.1, 0.2], [0.0, 0.5]])
+    elif kind == "categories":
+        release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.3), "b": sd.RandomizedResponse(1.0, (0, 1, 2))})
+        corrected, X = sd.debias(sd.losses.poisson(), release), np.column_stack([X[:, 0], [0, 1, 2, 1, 0]])
+        theta = np.array([0.3, -0.4, 0.2, 0.1])
+    else:
+        corrected = sd.debias(free_form_loss(), sd.Release(sd.GaussianMechanism.from_scale(0.4)))
+    found = corrected.hessian(theta, X, y)
+    assert found.shape == (5, theta.size, theta.size)
+    flat = theta.ravel()
+    numeric = finite_difference(
+        lambda at: corrected.gradient(at.reshape(theta.shape), X, y).reshape(5, theta.size), flat
+    )
+    np.testing.assert_allclose(found, numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.mean(axis=0), corrected.mean_hessian(theta, X, y), rtol=1e-10, atol=1e-12)

@@ -506,7 +506,7 @@ class Fit:
             raise InferenceError(inference.refusal or "this covariance has no bound on the bias.")
         return inference.bias.reshape(self.theta.shape)
 
-    def confidence_interval(self, level: float = 0.95) -> FloatArray:
+    def confidence_interval(self, level: float = 0.95, *, original_units: bool = False) -> FloatArray:
         """Return intervals for the parameters: by the normal distribution, for few clusters or batches by Student's t.
 
         ``inference.degrees_of_freedom`` are those of Student's t, for each parameter its own. Where the curvature along
@@ -517,6 +517,8 @@ class Fit:
         ----------
         level : float
             In (0, 1).
+        original_units : bool
+            Whether they are those of `coefficients`, of columns in their own units.
 
         Returns
         -------
@@ -528,12 +530,17 @@ class Fit:
         ------
         InferenceError
             Intervals would not cover: a safeguard was active, the noise was not corrected, or there is no covariance.
+        ValueError
+            There are no original units; see `coefficients`.
 
         References
         ----------
         Armstrong & Kolesar 2018 (Econometrica 86), for the intervals under bias.
         """
-        return self._inference().interval(self.theta.ravel(), level).reshape(*self.theta.shape, 2)
+        self._inference()
+        found = Coefficients.of(self, level, original_units=original_units)
+        assert found.inference is not None
+        return found.inference.interval(found.values, level).reshape(*self.theta.shape, 2)
 
     def wald_test(self, restrictions: ArrayLike | str | Sequence[str], values: ArrayLike = 0.0) -> WaldTest:
         """Test R theta = r; the p value holds whatever the bias of the correction is within `bias_bound`.

@@ -50,7 +50,9 @@ STEPS = {
     "a check function": ((Y - U) * (sp.Rational(9, 10) - sp.Heaviside(R)), lambda r: -r * (0.9 - (r > 0)), None),
     "a hinge": ((1 - Y * U) * sp.Heaviside(1 - Y * U), None, (-1, 1)),
     "a squared hinge": ((1 - Y * U) ** 2 * sp.Heaviside(1 - Y * U) / 2, None, (-1, 1)),
-    "two steps": ((R - 1) * sp.Heaviside(R - 1) - (R + 1) * sp.Heaviside(-R - 1), lambda r: np.maximum(0, abs(r) - 1), None),
+    "two steps": (
+        (R - 1) * sp.Heaviside(R - 1) - (R + 1) * sp.Heaviside(-R - 1), lambda r: np.maximum(0, abs(r) - 1), None,
+    ),
 }  # fmt: skip
 
 
@@ -148,5 +150,6 @@ def test_a_loss_that_jumps_in_a_parameter_is_refused():
     jumping = sd.Loss.of_features((t * x - Y) ** 2 * weight, features=x, parameters=t, target=Y)
     with pytest.raises(sd.NoExactCorrectionError, match="jumps at t = 1:"):
         sd.debias(jumping, release)
-    turning = sd.Loss.of_features((t * x - Y) ** 2 + sp.Piecewise((0, t < 1), (t - 1, True)), features=x, parameters=t, target=Y)  # fmt: skip
+    kink = sp.Piecewise((0, t < 1), (t - 1, True))
+    turning = sd.Loss.of_features((t * x - Y) ** 2 + kink, features=x, parameters=t, target=Y)
     assert sd.debias(turning, release).method == "exact"
