@@ -203,8 +203,9 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     -------
     matplotlib.figure.Figure
         One panel, without the intercept in original units. Where one is more than 20 times as large as another, each
-        line has a scale of its own, from its largest number to minus that, and its value beside it. Where there are no intervals there are marks alone, and the
-        legend says so; an arrow at the edge of the picture is where an interval has no end.
+        line has a scale of its own, from its largest number to minus that, and its value beside it. Where there are no
+        intervals there are marks alone, and the legend says so; an arrow at the edge of the picture is where an
+        interval has no end.
     """
     own = Coefficients.of(fit, level, original_units=original_units)
     shown = [("corrected" if fit.corrected.method != "none" else fit.solver, own, _PALETTE[0], "o")]
