@@ -11,6 +11,7 @@ import math
 import numbers
 import os
 from collections.abc import Container, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from symdebias._tables import table_like as table_like
 from symdebias._tables import table_of as table_of
 from symdebias._tables import take_rows as take_rows
 from symdebias._tables import with_dtype_of as with_dtype_of
+from symdebias._tables import without_decimals as without_decimals
 from symdebias._tables import without_view as without_view
 
 # Labels that are compared at a time.
@@ -622,6 +624,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
         array = np.asarray(without_view(values))
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
+    if array.dtype.kind == "O" and array.ndim:
+        array = without_decimals(array)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         # An array of no dimension is one thing that is no array: None, a set, a generator, an object.
         found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
@@ -652,7 +656,7 @@ def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
     if kind == "O":
         others = (
             (place, one) for place, one in np.ndenumerate(array)
-            if not isinstance(one, numbers.Real) or isinstance(one, (bool, np.bool_))
+            if not isinstance(one, (numbers.Real, Decimal)) or isinstance(one, (bool, np.bool_))
         )  # fmt: skip
         place, other = next(others, ((), 0.0))
         if not place:
