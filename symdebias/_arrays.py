@@ -7,6 +7,7 @@ labels are 0 and 1, true and false are these.
 """
 
 import contextlib
+import datetime
 import math
 import numbers
 import os
@@ -149,7 +150,7 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     # As a schema reads them.
     as_text = "True" in places or "False" in places
     if array.ndim != 1:
-        advice = f"Pass {name}.ravel()." if array.ndim == 2 and 1 in array.shape else "Pass one value per record."
+        advice = f"Pass numpy.ravel({name})." if array.ndim == 2 and 1 in array.shape else "Pass one value per record."
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. {advice}")
     found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
@@ -591,7 +592,9 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
         raise ValueError(f"{name} must have one dimension; got a table. Pass one of its columns.")
     vector = _numbers(values, name)
     if vector.ndim != 1:
-        advice = f"Pass {name}.ravel()." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
+        advice = (
+            f"Pass numpy.ravel({name})." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
+        )
         raise ValueError(f"{name} must have one dimension; its shape is {vector.shape}. {advice}")
     if len(vector) != rows:
         raise ValueError(
@@ -631,7 +634,7 @@ def _numbers(values: Any, name: str) -> FloatArray:
         found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
         if not array.ndim and array.dtype.kind == "O":
             found, advice = type(values).__name__, "Pass an array of them."
-            if isinstance(values, Mapping):
+            if isinstance(values, Mapping) and name == "X":
                 advice = f"A dict names columns, and is no table: pass pandas.DataFrame({name}) or another data frame."
             elif isinstance(values, os.PathLike):
                 advice = _UNREAD
@@ -643,13 +646,20 @@ def _numbers(values: Any, name: str) -> FloatArray:
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
 
+_OF_DATES = " A date becomes a number as the days since another."
+
+
 def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
     """Return what to do with an argument of another type, as a sentence; empty where its type says it."""
     kind = array.dtype.kind
     if kind == "b":
         return " For 0 and 1, pass array.astype(float)." + " For -1 and +1, numpy.where(y, 1, -1)." * (name == "y")
     if kind == "M":
-        return " A date becomes a number as the days since another."
+        return _OF_DATES
+    if kind == "m":
+        return ' A duration becomes a number as a multiple of another, X / numpy.timedelta64(1, "D").'
+    if kind == "V" and array.dtype.names:
+        return f" A structured array names its columns: pass pandas.DataFrame({name})."
     if kind not in "OUT" or not array.ndim:
         return ""
     found = ""
@@ -663,6 +673,10 @@ def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
             return " Its entries are numbers already: pass array.astype(float)."
         where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
         found = f" The first entry that is no number is in {where}: its type is {type(other).__name__}."
+        if other is None:
+            return f" The first entry that is no number is in {where}: it is missing. Remove or impute what is missing."
+        if isinstance(other, datetime.date):
+            return f"{found}{_OF_DATES}"
         if not isinstance(other, str):
             return found
     if name.startswith("column "):

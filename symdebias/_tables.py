@@ -66,6 +66,8 @@ def is_column(values: Any) -> bool:
     """Whether values are a column of a table, which remembers its name or its kind."""
     if isinstance(values, np.ndarray) or is_table(values):
         return False
+    if _package(values) == "pandas" and not hasattr(values, "index"):  # An index, and an array of an extension.
+        return False
     return _package(values) in _THROUGH_NARWHALS or (hasattr(values, "name") and hasattr(values, "to_numpy"))
 
 
@@ -74,10 +76,12 @@ def frame(table: Any) -> Any:
 
     Raises
     ------
-    ValueError
-        A name stands twice.
+    ValueError, TypeError
+        A name stands twice, or it is a batch of records.
     """
     if _package(table) == "pyarrow":
+        if type(table).__name__ == "RecordBatch":
+            raise TypeError("X is a RecordBatch of pyarrow. Pass a table of it, pyarrow.Table.from_batches([X]).")
         column_names(table)
     return _narwhals().from_native(table, eager_only=True) if _package(table) in _THROUGH_NARWHALS else table
 

@@ -675,5 +675,5 @@ def test_a_loss_of_several_scores_is_no_loss_of_a_regressor_and_the_way_is_named
 
 def test_labels_in_a_column_of_their_own_are_refused_with_what_to_pass():
     release = sd.Release(NOISE, sd.RandomizedResponse(3.0, categories=("no", "yes")), fit_intercept=True)
-    with pytest.raises(ValueError, match=r"its shape is \(100, 1\)\. Pass y\.ravel\(\)"):
+    with pytest.raises(ValueError, match=r"its shape is \(100, 1\)\. Pass numpy\.ravel\(y\)"):
         sd.DebiasedClassifier(release=release).fit(X[:100], np.array(TEXT[:100])[:, None])
