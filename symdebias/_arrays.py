@@ -498,16 +498,19 @@ def parameter_vector(theta: Any, length: int) -> FloatArray:
     return vector
 
 
-def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArray:
+def parameter_array(theta: Any, length: int, scores: int | None = 1, names: Sequence[str] | None = None) -> FloatArray:
     """Return parameters as an array of shape (length,), or (scores, length) for several scores, float64.
 
-    With ``scores=None`` either shape is taken.
+    With ``scores=None`` either shape is taken. Labelled ones, as a column of `Fit.summary_frame`, are put in the order
+    of the names, where these are known.
 
     Raises
     ------
     TypeError, ValueError
-        Not numbers, another shape, NaN or infinity.
+        Not numbers, another shape, NaN or infinity, or labels of others.
     """
+    if names is not None:
+        theta = _by_names(theta, names)
     array = _numbers(theta, "theta")
     if scores == 1 or (scores is None and array.ndim == 1):
         return parameter_vector(array, length)
@@ -518,6 +521,20 @@ def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArr
         )
     _check_finite(array, "theta")
     return array
+
+
+def _by_names(theta: Any, names: Sequence[str]) -> Any:
+    """Return labelled parameters in the order of the names, and others as they are."""
+    is_labelled = hasattr(theta, "index") and hasattr(theta.index, "tolist") and hasattr(theta, "loc")
+    labels = theta.index.tolist() if is_labelled and getattr(theta, "ndim", 0) == 1 else []
+    if not labels or not all(isinstance(label, str) for label in labels) or labels == list(names):
+        return theta
+    if sorted(labels) != sorted(names):
+        raise ValueError(
+            f"theta is labelled {', '.join(map(shown, labels)):.200}, and the parameters are {', '.join(names):.200}. "
+            "Label them so, or pass theta.to_numpy() in this order."
+        )
+    return theta.loc[list(names)]
 
 
 def parameter_bounds(bounds: Any, length: int) -> tuple[FloatArray, FloatArray]:
