@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numba
@@ -341,7 +340,7 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
             stream.write(np.ascontiguousarray(block, dtype="<f8").data)
 
     _files.write_whole(path, write)
-    return np.load(Path(path), mmap_mode="r")
+    return np.load(_files.path_of(path), mmap_mode="r")
 
 
 def privatize(

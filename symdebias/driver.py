@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 from symdebias._budget import derivation_limits
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Integer, shown
 from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss
@@ -144,7 +144,7 @@ def debias(
         )
     if method != "quadrature" and nodes is not None:
         raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
-    order = None if order is None else COUNT.check("order", order)
+    order = None if order is None else Integer(1, 100).check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
     loss = _fitted(loss, release, method)
     if method == "auto":
