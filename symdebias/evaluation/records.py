@@ -286,8 +286,8 @@ class Records:
                 raise ValueError(
                     f"offset= is a known term of a score, and {loss.expression} is in features by name. Leave it out."
                 )
-            names = [symbol.name for symbol in loss.parameters]
-            return np.array(parameter_array(theta, len(names), names=names))
+            own = [symbol.name for symbol in loss.parameters]
+            return np.array(parameter_array(theta, len(own), names=own))
         parameters = self.release.design(self.matrix.shape[1]).parameters
         count, names = len(parameters), None if self.release.columns is None else parameters
         if isinstance(model, Fit):

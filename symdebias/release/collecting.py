@@ -17,6 +17,7 @@ import numpy as np
 from symdebias import _arrays, _columns
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
+from symdebias._domains import seen
 from symdebias._parquet import ParquetColumns, paths_of
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]
 
 
 def _of_parquet(path: Path, wanted: Sequence[str]) -> dict[str, Any]:
+    if path.is_dir() and not any(path.glob("*.parquet")):
+        raise FileNotFoundError(
+            f"{seen(str(path), 200)} is a folder without files that end with .parquet. Name a file of comma-separated "
+            "values or of Parquet, or a folder of the latter."
+        )
     stored = ParquetColumns(paths_of(path))
     names = [name for name in wanted if name in stored.names]
     blocks = list(stored.blocks(names))
