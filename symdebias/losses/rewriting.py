@@ -32,6 +32,8 @@ ELEMENTARY: dict[type, Callable[..., sp.Expr]] = {
 _STEPS = (sp.sign, sp.Heaviside)
 # Each step doubles the pieces.
 _MOST_STEPS = 3
+# What is left at a step is multiplied out to see whether it is 0 where it has so many operations.
+_LONGEST_LEFT = 60
 
 
 def in_one_spelling(expression: sp.Expr, variables: Sequence[sp.Symbol], target: sp.Symbol | None = None) -> sp.Expr:
@@ -106,10 +108,13 @@ def _without_steps(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Ex
     steps = [step for step in _steps(expression) if step.free_symbols & set(variables)]
     if not steps or len(steps) > _MOST_STEPS or not all(_vanishes(expression, step, variables) for step in steps):
         return expression
-    pieces = {step: sp.Piecewise((_sides(step)[0], step.args[0] < 0), (_sides(step)[1], True)) for step in steps}
-    found = expression.xreplace(pieces)
+    if len(steps) == 1:
+        (step,) = steps
+        below, above = (expression.xreplace({step: side}) for side in _sides(step))
+        return sp.Piecewise((below, step.args[0] < 0), (above, True))
     # Of several the pieces of all combinations would come, those that are nowhere among them.
-    return sp.piecewise_fold(found) if len(steps) == 1 else found
+    pieces = {step: sp.Piecewise((_sides(step)[0], step.args[0] < 0), (_sides(step)[1], True)) for step in steps}
+    return expression.xreplace(pieces)
 
 
 def _steps(expression: sp.Expr) -> Iterator[sp.Expr]:
@@ -127,6 +132,6 @@ def _vanishes(expression: sp.Expr, step: sp.Expr, variables: Sequence[sp.Symbol]
         slope = step.args[0].diff(variable)
         if slope == 0 or variable in slope.free_symbols or slope.has(*_STEPS):
             continue
-        place = variable - step.args[0] / slope
-        return bool(sp.expand((above - below).xreplace({variable: place})).equals(0))
+        there = (above - below).xreplace({variable: variable - step.args[0] / slope})
+        return bool(there == 0 or (there.count_ops() <= _LONGEST_LEFT and sp.expand(there) == 0))
     return False
