@@ -7,10 +7,12 @@ labels are 0 and 1, true and false are these.
 """
 
 import contextlib
+import datetime
 import math
 import numbers
 import os
 from collections.abc import Container, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from symdebias._tables import table_like as table_like
 from symdebias._tables import table_of as table_of
 from symdebias._tables import take_rows as take_rows
 from symdebias._tables import with_dtype_of as with_dtype_of
+from symdebias._tables import without_decimals as without_decimals
 from symdebias._tables import without_view as without_view
 
 # Labels that are compared at a time.
@@ -147,7 +150,8 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     # As a schema reads them.
     as_text = "True" in places or "False" in places
     if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
+        advice = f"Pass numpy.ravel({name})." if array.ndim == 2 and 1 in array.shape else "Pass one value per record."
+        raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. {advice}")
     found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
         if as_text and isinstance(value, (bool, np.bool_)):
@@ -494,16 +498,19 @@ def parameter_vector(theta: Any, length: int) -> FloatArray:
     return vector
 
 
-def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArray:
+def parameter_array(theta: Any, length: int, scores: int | None = 1, names: Sequence[str] | None = None) -> FloatArray:
     """Return parameters as an array of shape (length,), or (scores, length) for several scores, float64.
 
-    With ``scores=None`` either shape is taken.
+    With ``scores=None`` either shape is taken. Labelled ones, as a column of `Fit.summary_frame`, are put in the order
+    of the names, where these are known.
 
     Raises
     ------
     TypeError, ValueError
-        Not numbers, another shape, NaN or infinity.
+        Not numbers, another shape, NaN or infinity, or labels of others.
     """
+    if names is not None:
+        theta = _by_names(theta, names)
     array = _numbers(theta, "theta")
     if scores == 1 or (scores is None and array.ndim == 1):
         return parameter_vector(array, length)
@@ -514,6 +521,20 @@ def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArr
         )
     _check_finite(array, "theta")
     return array
+
+
+def _by_names(theta: Any, names: Sequence[str]) -> Any:
+    """Return labelled parameters in the order of the names, and others as they are."""
+    is_labelled = hasattr(theta, "index") and hasattr(theta.index, "tolist") and hasattr(theta, "loc")
+    labels = theta.index.tolist() if is_labelled and getattr(theta, "ndim", 0) == 1 else []
+    if not labels or not all(isinstance(label, str) for label in labels) or labels == list(names):
+        return theta
+    if sorted(labels) != sorted(names):
+        raise ValueError(
+            f"theta is labelled {', '.join(map(shown, labels)):.200}, and the parameters are {', '.join(names):.200}. "
+            "Label them so, or pass theta.to_numpy() in this order."
+        )
+    return theta.loc[list(names)]
 
 
 def parameter_bounds(bounds: Any, length: int) -> tuple[FloatArray, FloatArray]:
@@ -588,7 +609,9 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
         raise ValueError(f"{name} must have one dimension; got a table. Pass one of its columns.")
     vector = _numbers(values, name)
     if vector.ndim != 1:
-        advice = f"Pass {name}.ravel()." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
+        advice = (
+            f"Pass numpy.ravel({name})." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
+        )
         raise ValueError(f"{name} must have one dimension; its shape is {vector.shape}. {advice}")
     if len(vector) != rows:
         raise ValueError(
@@ -621,12 +644,14 @@ def _numbers(values: Any, name: str) -> FloatArray:
         array = np.asarray(without_view(values))
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
+    if array.dtype.kind == "O" and array.ndim:
+        array = without_decimals(array)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         # An array of no dimension is one thing that is no array: None, a set, a generator, an object.
         found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
         if not array.ndim and array.dtype.kind == "O":
             found, advice = type(values).__name__, "Pass an array of them."
-            if isinstance(values, Mapping):
+            if isinstance(values, Mapping) and name == "X":
                 advice = f"A dict names columns, and is no table: pass pandas.DataFrame({name}) or another data frame."
             elif isinstance(values, os.PathLike):
                 advice = _UNREAD
@@ -638,26 +663,37 @@ def _numbers(values: Any, name: str) -> FloatArray:
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
 
+_OF_DATES = " A date becomes a number as the days since another."
+
+
 def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
     """Return what to do with an argument of another type, as a sentence; empty where its type says it."""
     kind = array.dtype.kind
     if kind == "b":
         return " For 0 and 1, pass array.astype(float)." + " For -1 and +1, numpy.where(y, 1, -1)." * (name == "y")
     if kind == "M":
-        return " A date becomes a number as the days since another."
+        return _OF_DATES
+    if kind == "m":
+        return ' A duration becomes a number as a multiple of another, X / numpy.timedelta64(1, "D").'
+    if kind == "V" and array.dtype.names:
+        return f" A structured array names its columns: pass pandas.DataFrame({name})."
     if kind not in "OUT" or not array.ndim:
         return ""
     found = ""
     if kind == "O":
         others = (
             (place, one) for place, one in np.ndenumerate(array)
-            if not isinstance(one, numbers.Real) or isinstance(one, (bool, np.bool_))
+            if not isinstance(one, (numbers.Real, Decimal)) or isinstance(one, (bool, np.bool_))
         )  # fmt: skip
         place, other = next(others, ((), 0.0))
         if not place:
             return " Its entries are numbers already: pass array.astype(float)."
         where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
         found = f" The first entry that is no number is in {where}: its type is {type(other).__name__}."
+        if other is None:
+            return f" The first entry that is no number is in {where}: it is missing. Remove or impute what is missing."
+        if isinstance(other, datetime.date):
+            return f"{found}{_OF_DATES}"
         if not isinstance(other, str):
             return found
     if name.startswith("column "):

@@ -188,9 +188,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class Integer:
-    """The integers from a least one on."""
+    """The integers from a least one to a largest."""
 
     low: int  # The least.
+    high: int = 10**15  # The largest: by default what stands for no limit, and is a number of float64.
 
     def check(self, name: str, value: Any) -> int:
         """Return a value as int, or raise TypeError or ValueError, as `Interval.check`."""
@@ -198,15 +199,17 @@ class Integer:
             raise TypeError(f"{name} must be an integer of at least {self.low}; got {shown(value)}.")
         if not value >= self.low:
             raise ValueError(f"{name}={value} is too small. It must be an integer of at least {self.low}.")
+        if not value <= self.high:
+            raise ValueError(f"{name}={shown(value, 40)} is too large. It may be {self.high:,}.")
         return int(value)
 
     def inside(self) -> tuple[int, ...]:
         """Return samples that `check` takes."""
-        return self.low, self.low + 1, 10**12
+        return self.low, self.low + 1, self.high
 
     def outside(self) -> tuple[Any, ...]:
         """Return samples that `check` refuses."""
-        return (self.low - 1, self.low - 1000, 1.5, math.nan, math.inf, *NOT_NUMBERS)
+        return (self.low - 1, self.low - 1000, self.high + 1, 10**400, 1.5, math.nan, math.inf, *NOT_NUMBERS)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,13 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _THREADS = LockOfThreads()
 
 
+def path_of(path: object) -> Path:
+    """Return a path, or raise TypeError where it is none, in the words of no function below."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a file is named by its path; got {type(path).__name__}. Pass text or a pathlib.Path.")
+    return Path(path)
+
+
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place and move it there: whoever looks sees the old file or the new one.
 
@@ -38,7 +45,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         It could not be written. What was there is unchanged.
     """
     require_place(path)
-    place, mode = Path(path), None
+    place, mode = path_of(path), None
     with contextlib.suppress(FileNotFoundError):
         mode = place.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -118,7 +125,7 @@ def move_folder(aside: Path, place: Path) -> None:
 
 def require_place(path: str | os.PathLike[str]) -> None:
     """Raise FileNotFoundError where a file has no folder, IsADirectoryError where a folder has its name."""
-    place = Path(os.path.realpath(path))
+    place = Path(os.path.realpath(path_of(path)))
     if place.is_dir():
         raise IsADirectoryError(f"{place} is a folder. Name a file.")
     if not place.parent.is_dir():
@@ -127,7 +134,7 @@ def require_place(path: str | os.PathLike[str]) -> None:
 
 def require_free(path: str | os.PathLike[str]) -> None:
     """Raise FileExistsError where the place of a new folder is taken, FileNotFoundError where it has no parent."""
-    place = Path(os.path.realpath(path))
+    place = Path(os.path.realpath(path_of(path)))
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         kind = "is a folder that is not empty" if place.is_dir() else "is a file"
         raise FileExistsError(f"{place} {kind}, and nothing is overwritten. Name a folder that is not there yet.")

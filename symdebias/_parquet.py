@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray, without_view
+from symdebias._arrays import FloatArray, without_decimals, without_view
 from symdebias._domains import seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
 
@@ -100,8 +100,13 @@ class ParquetColumns:
         return tuple(self._files[0].schema_arrow.names)
 
     def require(self, names: Sequence[str]) -> None:
-        """Raise ValueError where a file lacks a column."""
+        """Raise ValueError where a file lacks a column, or has it twice."""
         for file in self._files:
+            twice = [name for name in names if file.schema_arrow.names.count(name) > 1]
+            if twice:
+                raise ValueError(
+                    f"the file has more than one column named {shown(twice[0], 80)}. Give each a name of its own."
+                )
             missing = [name for name in names if name not in file.schema_arrow.names]
             if missing:
                 raise ValueError(
@@ -188,7 +193,7 @@ class ParquetColumns:
                 batch = part_of(end - position)
                 # What is read is behind, whatever comes of it.
                 begin, position = position, position + len(batch)
-                columns = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in names}
+                columns = {name: _as_array(batch.column(name)) for name in names}
                 with counted_from(begin):
                     rows = make(columns)
                 if len(rows) == end - start:
@@ -233,6 +238,12 @@ class _Pieces:
             self._kept[place] = self._reader[1].submit(self._make, place)
         self._kept.move_to_end(place)
         return self._kept[place]
+
+
+def _as_array(column: Any) -> Any:
+    """Return a column as an array, decimal numbers as those of float64 next to them."""
+    values = column.to_numpy(zero_copy_only=False)
+    return without_decimals(values) if str(column.type).startswith("decimal") else values
 
 
 def numbers(columns: dict[str, Any]) -> FloatArray:

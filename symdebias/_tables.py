@@ -4,14 +4,19 @@ No table package is imported here: pandas is met by its own objects, and the oth
 extra ``tables`` installs, when the first of their objects comes.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from symdebias import _optional
 
+# Packages whose tables lie elsewhere, and what brings them here.
+_ELSEWHERE = {"dask": "X.compute()", "pyspark": "X.toPandas()", "duckdb": "X.arrow()", "ibis": "X.to_pandas()"}
 # Packages whose tables and columns go through narwhals, which knows how to make more of them.
 _THROUGH_NARWHALS = {"polars", "pyarrow", "modin", "cudf", "narwhals"}
 _LAZY = {"LazyFrame", "Scanner", "RecordBatchReader"}
@@ -41,6 +46,14 @@ def is_table(X: Any) -> bool:
     """
     if isinstance(X, np.ndarray):
         return False
+    if _package(X) in _ELSEWHERE and hasattr(X, "columns"):
+        way = "leave them on disk in Parquet, and read them by symdebias.blocks"
+        if _package(X) == "dask":
+            way = "use the function of the same name of symdebias.distributed"
+        raise TypeError(
+            f"X is a {type(X).__name__} of {_package(X)}, whose rows are not in memory. Pass a table of records, "
+            f"{_ELSEWHERE[_package(X)]}; or {way}."
+        )
     if _package(X) in _THROUGH_NARWHALS and _is_lazy(X):
         raise TypeError(
             f"X is a {type(X).__name__} of {_package(X)}, whose rows are not there yet. Pass a table of records: "
@@ -53,11 +66,23 @@ def is_column(values: Any) -> bool:
     """Whether values are a column of a table, which remembers its name or its kind."""
     if isinstance(values, np.ndarray) or is_table(values):
         return False
+    if _package(values) == "pandas" and not hasattr(values, "index"):  # An index, and an array of an extension.
+        return False
     return _package(values) in _THROUGH_NARWHALS or (hasattr(values, "name") and hasattr(values, "to_numpy"))
 
 
 def frame(table: Any) -> Any:
-    """Return a table by whose names columns are looked up: itself, or narwhals's view of it."""
+    """Return a table by whose names columns are looked up: itself, or narwhals's view of it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A name stands twice, or it is a batch of records.
+    """
+    if _package(table) == "pyarrow":
+        if type(table).__name__ == "RecordBatch":
+            raise TypeError("X is a RecordBatch of pyarrow. Pass a table of it, pyarrow.Table.from_batches([X]).")
+        column_names(table)
     return _narwhals().from_native(table, eager_only=True) if _package(table) in _THROUGH_NARWHALS else table
 
 
@@ -73,6 +98,27 @@ def without_view(column: Any) -> Any:
     if _package(native) == "pyarrow" and hasattr(getattr(native, "type", None), "index_type"):
         return np.asarray(native.cast(native.type.value_type))
     return column.to_numpy() if is_view else column
+
+
+def without_decimals(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return objects as the float64 next to each, where they are numbers with decimal ones or fractions among them.
+
+    Not by pyarrow, which is off by a unit in the last place; a missing value is NaN.
+    """
+    kinds = set(map(type, array.flat))
+    exact = {Decimal, Fraction}
+    if not kinds & exact or not kinds <= {*exact, float, int, np.float64, np.int64, type(None)}:
+        return array
+    flat = [math.nan if value is None else _nearest(value) for value in array.flat]
+    return np.array(flat, dtype=np.float64).reshape(array.shape)
+
+
+def _nearest(value: Any) -> float:
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        # The error would show the value.
+        return math.inf
 
 
 def _is_one_chunk(column: Any) -> bool:

@@ -5,12 +5,12 @@ loss. Numbers are those of records in memory, to rounding. A memory map of NumPy
 """
 
 import io
+import itertools
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numba
@@ -24,7 +24,7 @@ from symdebias._parquet import ParquetColumns, numbers, paths_of
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
-from symdebias.release import Noised, Release
+from symdebias.release import Noised, Release, Schema
 from symdebias.release.matrices import released_matrix
 from symdebias.release.required import required_columns
 from symdebias.release.stored import one_column, released_rows, save_blocks
@@ -340,11 +340,11 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
             stream.write(np.ascontiguousarray(block, dtype="<f8").data)
 
     _files.write_whole(path, write)
-    return np.load(Path(path), mmap_mode="r")
+    return np.load(_files.path_of(path), mmap_mode="r")
 
 
 def privatize(
-    release: Release,
+    release: Release | Schema,
     blocks: Any,
     folder: str | os.PathLike[str],
     *,
@@ -358,13 +358,15 @@ def privatize(
 
     Parameters
     ----------
-    release : Release
-        With the names of its columns.
+    release : Release or Schema
+        With the names of its columns. Of a schema records are collected block by block, as `symdebias.Schema.collect`
+        does (missing values filled, texts recoded, other columns left out), and released by
+        ``Release.from_schema(schema)``; it names the target and its labels.
     blocks : iterable, table or path
         True records, read once: blocks of them, each a pair (X, y) as for `symdebias.Release.privatize`, or X alone for
         a release without a target, or a table with the column of the target; or one table, which is taken part by part;
-        or a data set or reader of record batches of pyarrow; or a file of Parquet, or a folder of such files, taken row
-        group by row group. Each record stands in one block: one that stands in two is released twice.
+        or a data set or reader of record batches of pyarrow; or a file of Parquet, a folder of such files, or several
+        paths, taken row group by row group. Each record stands in one block: one that stands in two is released twice.
     folder : path
         As for `symdebias.release.Noised.save`: it appears whole or not at all.
     target : str, optional
@@ -409,6 +411,9 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3000,), None)
     """
+    if isinstance(release, Schema):
+        return _of_schema(release, blocks, folder, target, labels, target_name=target_name, outside=outside,
+                          random_state=random_state)  # fmt: skip
     columns = required_columns(release)
     if target is not None:
         check_name("target", target)
@@ -430,6 +435,39 @@ def privatize(
             yield one
 
     return save_blocks(noised(), folder, target_name=target if target_name is None else target_name, labels=labels)
+
+
+def _of_schema(
+    schema: Schema, records: Any, folder: str | os.PathLike[str], target: Any, labels: Any, **others: Any
+) -> int:
+    """Collect records block by block as a schema says, and release them as it says."""
+    if target is not None or labels is not None:
+        raise TypeError(
+            "target= and labels= stand in the schema, as [target] with a name and categories. Leave them out."
+        )
+    named = schema.target
+    names = [column.name for column in schema.columns] + ([] if named is None else [named.name])
+
+    def collected() -> Iterator[tuple[Any, Any]]:
+        first = 0
+        for place, block in enumerate(_parts(records, names)):
+            is_batch = type(block).__name__ == "RecordBatch"
+            table, y = split(block, None, None) if is_batch else (block, None)
+            if isinstance(table, tuple) or not (is_table(table) or isinstance(table, Mapping)) or y is not None:
+                raise TypeError(
+                    f"block {place} is a {type(block).__name__}, and a schema collects tables. Yield tables with the "
+                    f"columns {', '.join(names)}, or pass Release.from_schema(schema) and blocks (X, y)."
+                )
+            if is_table(table) and not number_of_rows(table):
+                continue
+            with counted_from(first, f"block {place}"):
+                X, y = schema.collect(table)
+            first += len(X)
+            yield X, y
+
+    if others["target_name"] is None and named is not None:
+        others["target_name"] = named.name
+    return privatize(Release.from_schema(schema), collected(), folder, labels=schema.labels, **others)
 
 
 def _is_empty(X: Any) -> bool:
@@ -456,4 +494,8 @@ def _parts(records: Any, names: Sequence[str]) -> Iterable[Any]:
             f"blocks is a {type(records).__name__}. Pass an iterable of blocks (X, y), one table, or the path of a "
             "file of Parquet; release.privatize(X, y) takes arrays as a whole."
         )
-    return records
+    others = iter(records)
+    first = next(others, None)
+    if isinstance(first, (str, os.PathLike)):
+        return map(Table, ParquetColumns(paths_of([first, *others])).blocks(names))
+    return () if first is None else itertools.chain([first], others)

@@ -267,8 +267,12 @@ class Correction:
         theta : array of shape (q,) or (K, q)
             The parameters.
         """
-        scores = max(1, len(self.loss.scores))
-        return parameter_array(theta, self.number_of_parameters // scores, scores).ravel()
+        scores, names = max(1, len(self.loss.scores)), None
+        if not self.loss.scores:
+            names = [symbol.name for symbol in self.loss.parameters]
+        elif self.release.columns is not None:
+            names = list(self.design.parameters)
+        return parameter_array(theta, self.number_of_parameters // scores, scores, names).ravel()
 
     def shaped(self, vectors: FloatArray) -> FloatArray:
         """Return parameters, one score after another, in the user's shape: (..., q) or (..., K, q)."""

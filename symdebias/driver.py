@@ -1,6 +1,7 @@
 """Debias a loss under a release: check that they fit, choose a method, and say why."""
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 from symdebias._budget import derivation_limits
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Integer, shown
 from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss
@@ -143,7 +144,7 @@ def debias(
         )
     if method != "quadrature" and nodes is not None:
         raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
-    order = None if order is None else COUNT.check("order", order)
+    order = None if order is None else Integer(1, 100).check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
     loss = _fitted(loss, release, method)
     if method == "auto":
@@ -222,6 +223,9 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
             found.append(
                 f"fit each label against one of them by symdebias.losses.logistic().against(label, baseline, of=({of}))"
             )
+    shorter, left_out = _without_target_alone(loss)
+    if left_out != 0 and any(_works(shorter, release, one) for one in (Exact(), Surrogate())):
+        found.append(f"leave out {left_out}, which depends on the target alone: fits are the same without it")
     if "surrogate" not in tried and _works(loss, release, Surrogate()):
         found.append('pass method="surrogate", a surrogate with a stated bias')
     elif _works(loss, release, Series(2)):
@@ -232,6 +236,16 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
                 found.append(f"release {where} with {what}")
                 break
     return found
+
+
+def _without_target_alone(loss: Loss) -> tuple[Loss, sp.Expr]:
+    """Return a loss without the terms that no parameter is in, and these terms."""
+    alone, rest = loss.expression.as_independent(*loss.scores, *loss.parameters, *loss.features, as_Add=True)
+    if not alone.free_symbols:
+        return loss, sp.Integer(0)
+    shorter = copy.copy(loss)
+    object.__setattr__(shorter, "expression", rest)
+    return shorter, alone
 
 
 def _works(loss: Loss, release: Release, approach: Method) -> bool:
@@ -370,10 +384,11 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
 
 
 def _require_gradient(loss: Loss) -> None:
-    place = loss.jump
-    if place is not None:
+    found = loss.jump
+    if found is not None:
+        symbol, place = found
         raise NoExactCorrectionError(
-            f"{loss.expression} jumps at {loss.scores[0]} = {place:g}: its gradient says nothing of the jump, and "
+            f"{loss.expression} jumps at {symbol} = {place:g}: its gradient says nothing of the jump, and "
             "nothing can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask "
             'for the accuracy with symdebias.evaluation.evaluate(..., metric="accuracy").'
         )
@@ -381,7 +396,7 @@ def _require_gradient(loss: Loss) -> None:
         if sp.diff(loss.expression, symbol).has(sp.DiracDelta):
             raise NoExactCorrectionError(
                 f"{loss.expression} jumps in {symbol}: its gradient says nothing of the jump, and nothing can be "
-                "trained on it. Train on a continuous loss."
+                "trained on it. Train on a continuous loss, and write kinks with Abs, Max, Min or Piecewise."
             )
 
 

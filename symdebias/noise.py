@@ -686,7 +686,7 @@ def checked_prior(prior: Any, labels: int) -> FloatArray:
     """
     try:
         array = np.array(prior, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"prior has the type {type(prior).__name__}. It must be an array of numbers.") from None
     if array.shape != (labels,):
         raise ValueError(

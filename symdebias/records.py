@@ -488,6 +488,27 @@ class Records:
         found = (found + found.T) / 2
         return completed(found, len(self.correction.loss.scores)) if self.completes else np.asarray(found)
 
+    def hessians(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of each record at theta, shape (n, Q, Q), unweighted: the mean over it alone.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            As for `derivatives`.
+        """
+        program = self.correction.program
+        if isinstance(program, ScoreProgram) and program.has_lookups and not program.has_hessian:
+            return self.under(self.correction.enumerated).hessians(theta)
+        self._derivatives()
+        kernel = self.correction.kernels.mean_derivatives(weighted=False)
+        matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
+        out, unweighted, noise = np.empty((len(matrix), theta.size, theta.size)), np.empty(0), self.correction.noise
+        for row in range(len(matrix)):
+            out[row] = kernel(theta, matrix[row : row + 1], target[row : row + 1], unweighted, 1.0, noise, meat=False)[
+                2
+            ]
+        return out
+
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the corrected losses of the records at theta, shape (n,), unweighted."""
         out = np.empty(len(self.matrix))

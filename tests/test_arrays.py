@@ -175,7 +175,7 @@ REFUSED = {
     "X, masked": (of_features(np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])), "masked entries"),
     "X, a table without columns": (of_features(Table({})), "X is empty|no columns"),
     "X, NaN in a table": (of_features(Table({"a": [1.0, 2.0], "b": [1.0, math.nan]})), r"NaN in row 1, column 1 \(b\)"),
-    "y, a column": (of_target([[1.0], [2.0]]), r"its shape is \(2, 1\). Pass y.ravel\(\)"),
+    "y, a column": (of_target([[1.0], [2.0]]), r"its shape is \(2, 1\). Pass numpy\.ravel\(y\)"),
     "y, a matrix": (of_target(np.zeros((2, 2))), "Pass one number per record"),
     "y, a number": (of_target(1.0), "must have one dimension"),
     "y, too short": (of_target([1.0]), "y has 1 entries, but X has 2 rows"),

@@ -1,6 +1,8 @@
 """Records in files and from functions: read by blocks, released by blocks, and the same as in memory."""
 
 import tracemalloc
+from decimal import Decimal
+from fractions import Fraction
 
 import numba
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from scipy import sparse
 
 import symdebias as sd
+from symdebias._randomness import generator
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -474,3 +477,115 @@ def test_blocks_may_be_written_over_one_another(buffers):
     rows, target = sd.blocks.from_iterator(blocks)
     assert np.array_equal(rows[2:18], X[2:18])
     assert np.array_equal(target[2:18], y[2:18])
+
+
+SCHEMA = {
+    "epsilon": 12.0,
+    "columns": {
+        "age": {"bounds": [18, 90], "fill": 50}, "rent": {"bounds": [0, 100]},
+        "place": {"categories": ["n", "s"], "fill": "n"},
+    },
+    "target": {"name": "income", "categories": ["low", "high"]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def survey(tmp_path):
+    """Files of Parquet with columns in other orders and of other types, missing values, decimal numbers and texts."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "true"
+    folder.mkdir()
+    for place in range(3):
+        columns = {
+            "age": pa.array([20, None if place == 1 else 30, 40], [pa.int16(), pa.float32(), pa.int64()][place]),
+            "rent": pa.array([Decimal("10.25"), Decimal("20.50"), Decimal("99.99")], pa.decimal128(9, 2)),
+            "place": pa.array(["n", "s", None if place == 2 else "s"]),
+            "income": pa.array(["low", "high", "low"]).dictionary_encode() if place else ["low", "high", "low"],
+            "day": pa.array([1, 2, 3], pa.date32()),
+        }
+        names = sorted(columns) if place == 1 else list(columns)
+        parquet.write_table(pa.table({name: columns[name] for name in names}), folder / f"{place}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("given", ["a folder", "paths", "a generator of paths", "batches", "frames"])
+def test_records_are_collected_block_by_block_as_a_schema_says(given, survey, tmp_path):
+    parquet, pd = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pandas")
+    paths = sorted(survey.glob("*.parquet"))
+    records = {
+        "a folder": lambda: survey,
+        "paths": lambda: list(map(str, paths)),
+        "a generator of paths": lambda: (path for path in paths),
+        "batches": lambda: (batch for path in paths for batch in parquet.ParquetFile(path).iter_batches(2)),
+        "frames": lambda: map(pd.read_parquet, paths),
+    }[given]()
+    schema = sd.Schema(SCHEMA)
+    assert sd.blocks.privatize(schema, records, tmp_path / "released", random_state=0) == 9
+    noised = sd.load(tmp_path / "released")
+    assert noised.labels == ("low", "high")
+    assert noised.release == sd.Release.from_schema(schema)
+    if given != "batches":
+        source = generator(0)
+        wanted = [noised.release.privatize(*schema.collect(path), random_state=source) for path in paths]
+        np.testing.assert_array_equal(noised.X["age"], np.concatenate([one.X["age"] for one in wanted]))
+        np.testing.assert_array_equal(noised.y, np.concatenate([one.y for one in wanted]))
+    np.testing.assert_array_equal(schema.collect(survey)[0]["age"][[0, 4, 8]], [20.0, 50.0, 40.0])
+    np.testing.assert_array_equal(schema.collect(survey)[0]["rent"][:3], [10.25, 20.5, 99.99])
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "message"),
+    [
+        (lambda: [({"age": [1.0]}, [1.0])], {}, r"block 0 is a tuple, and a schema collects tables"),
+        (lambda: [], {"target": "income"}, r"target= and labels= stand in the schema"),
+        (lambda: [{**GOOD}, {**GOOD, "age": [None, "x"]}], {}, r"block 1: age is no finite number in row 3,"),
+        (lambda: [{**GOOD}, {**GOOD, "income": ["low", "no"]}], {}, r"block 1: income has a value in row 3 that"),
+    ],
+)  # fmt: skip
+def test_blocks_that_do_not_fit_a_schema_leave_no_folder(records, options, message, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=message):
+        sd.blocks.privatize(sd.Schema(SCHEMA), records(), tmp_path / "released", **options)
+    assert not list(tmp_path.iterdir())
+
+
+GOOD = {"age": [30.0, 40.0], "rent": [1.0, 2.0], "place": ["n", "s"], "income": ["low", "high"]}
+
+
+def test_columns_that_stand_twice_are_refused_in_words_of_ones_own(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    twice = pa.table([[1.0, 2.0], [1.0, 2.0]], names=["age", "age"])
+    release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))})
+    with pytest.raises(ValueError, match="more than one column named age"):
+        sd.blocks.privatize(release, twice, tmp_path / "released")
+    parquet.write_table(twice, tmp_path / "twice.parquet")
+    with pytest.raises(ValueError, match="more than one column named 'age'"):
+        sd.blocks.privatize(release, tmp_path / "twice.parquet", tmp_path / "released")
+
+
+@pytest.mark.parametrize("kind", ["pyarrow", "polars", "pandas", "Parquet"])
+def test_decimal_numbers_are_the_numbers_of_float64_next_to_them(kind, survey):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table, wanted = parquet.read_table(survey / "0.parquet").select(["rent"]), [10.25, 20.5, 99.99]
+    if kind == "Parquet":
+        X, _ = sd.blocks.from_parquet(survey / "0.parquet", columns=["rent"])
+        np.testing.assert_array_equal(X[:][:, 0], wanted)
+        return
+    X = {
+        "pyarrow": lambda: table, "polars": lambda: pytest.importorskip("polars").from_arrow(table),
+        "pandas": table.to_pandas,
+    }[kind]()  # fmt: skip
+    release = sd.Release({"rent": sd.LaplaceMechanism(1.0, bounds=(0, 100))})
+    noised = release.privatize(X, random_state=0).X["rent"]
+    np.testing.assert_array_equal(noised, release.privatize(np.array(wanted)[:, None], random_state=0).X[:, 0])
+
+
+def test_decimal_numbers_that_are_none_are_named_by_their_row():
+    release = sd.Release({"rent": sd.LaplaceMechanism(1.0, bounds=(0, 100))})
+    for value in (None, Decimal("NaN"), Decimal("Infinity"), Decimal("1e400")):
+        values = np.array([[Decimal(1)], [value]], dtype=object)
+        with pytest.raises(ValueError, match=r"X has (NaN|inf).* in row 1"):
+            release.privatize(values)
+    halves = release.privatize(np.array([[Fraction(1, 2)], [3]], dtype=object), random_state=0).X
+    np.testing.assert_array_equal(halves, release.privatize([[0.5], [3.0]], random_state=0).X)
+    with pytest.raises(TypeError, match="its type is str"):
+        release.privatize(np.array([[Decimal(1)], ["1"]], dtype=object))

@@ -1,3 +1,4 @@
+import math
 import pickle
 
 import numpy as np
@@ -323,3 +324,70 @@ def test_bounded_losses_are_corrected_exactly_under_laplace_noise(expression):
     for x, y in ((-0.7, 0.4), (1.1, 1.5)):
         values = [corrected.loss([theta], np.array([[x + e]]), np.array([y])) for e in noise]
         assert weights @ values == pytest.approx(float(expression.subs({U: theta * x, Y: y})), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["one score", "several", "categories", "features"])
+def test_the_hessian_of_each_record_is_the_derivative_of_its_gradient(kind):
+    X, y = records(5, 2, continuous=True)
+    theta = np.array([0.3, -0.4])
+    if kind == "one score":
+        corrected = sd.debias(sd.losses.poisson(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    elif kind == "several":
+        corrected, y = sd.debias(sd.losses.softmax(3), sd.Release()), np.array([0.0, 1, 2, 1, 0])
+        theta = np.array([[0.3, -0.4], [0.1, 0.2], [0.0, 0.5]])
+    elif kind == "categories":
+        release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.3), "b": sd.RandomizedResponse(1.0, (0, 1, 2))})
+        corrected, X = sd.debias(sd.losses.poisson(), release), np.column_stack([X[:, 0], [0, 1, 2, 1, 0]])
+        theta = np.array([0.3, -0.4, 0.2, 0.1])
+    else:
+        corrected = sd.debias(free_form_loss(), sd.Release(sd.GaussianMechanism.from_scale(0.4)))
+    found = corrected.hessian(theta, X, y)
+    assert found.shape == (5, theta.size, theta.size)
+    flat = theta.ravel()
+    numeric = finite_difference(
+        lambda at: corrected.gradient(at.reshape(theta.shape), X, y).reshape(5, theta.size), flat
+    )
+    np.testing.assert_allclose(found, numeric, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.mean(axis=0), corrected.mean_hessian(theta, X, y), rtol=1e-10, atol=1e-12)
+
+
+def test_labelled_parameters_are_matched_by_name():
+    """By their places they were those of other columns, without a word."""
+    pd = pytest.importorskip("pandas")
+    release = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.1), "b": sd.LaplaceMechanism.from_scale(0.2)})
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    X, y = records(7, 2, continuous=True)
+    theta = np.array([2.0, -1.0])
+    other_order = pd.Series(theta[::-1], index=["b", "a"])
+    np.testing.assert_array_equal(corrected.loss(other_order, X, y), corrected.loss(theta, X, y))
+    assert corrected.score_variance(other_order) == corrected.score_variance(theta)
+    judged = [
+        sd.evaluation.evaluate(at, X, y, release=release, metric="squared_error").value for at in (other_order, theta)
+    ]
+    assert judged[0] == judged[1]
+    bias = sd.bias(sd.losses.poisson(), sd.Release({name: sd.GaussianMechanism.from_scale(0.1) for name in "ab"}))
+    np.testing.assert_array_equal(bias(other_order, X, y)[1], bias(theta, X, y)[1])
+    for index in (["a", "c"], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match=r"theta is labelled 'a', .*, and the parameters are a, b\."):
+            corrected.loss(pd.Series(1.0, index=index), X, y)
+    # Labels that count are no names.
+    np.testing.assert_array_equal(corrected.loss(pd.Series(theta, index=[1, 0]), X, y), corrected.loss(theta, X, y))
+
+
+@pytest.mark.parametrize("theta", [None, [], [1.0], [1.0, 2.0, 3.0], "ab", [math.nan, 0.0], [[1.0], [2.0]], [1j, 0.0]])
+def test_the_score_variance_takes_checked_parameters(theta):
+    """That of too few was the variance of parameters that are all the same, and of NaN it was 0."""
+    release = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.1), "b": sd.LaplaceMechanism.from_scale(0.2)})
+    with pytest.raises((TypeError, ValueError), match="theta"):
+        sd.debias(sd.losses.least_squares(), release).score_variance(theta)
+
+
+def test_what_is_no_number_is_refused_and_not_returned():
+    release = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    X, y = records(7, 2, continuous=True)
+    for of in (corrected.loss, corrected.mean_loss):
+        with pytest.raises(ValueError, match=r"is no number.*parameters of up to 1e\+200"):
+            of([1e200, 1e200], X, y)
+    with pytest.raises(ValueError, match=r"reach 1e\+200, and scores are squared"):
+        sd.evaluation.evaluate([1e200, 1e200], X, y, release=release, metric="squared_error")

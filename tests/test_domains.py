@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symdebias as sd
 from symdebias import _domains
 from symdebias._domains import DELTA, EPSILON, RADIUS, Integer, Interval, LabelSet
 
@@ -96,3 +97,17 @@ def test_label_sets_are_sorted_and_spelled_with_signs():
     assert LabelSet.declare("categories", [1, -1]).values == (-1.0, 1.0)
     assert str(LabelSet((-1.0, 1.0))) == "-1 or +1"
     assert str(LabelSet((0.0, 0.25, 7.0))) == "0 or 0.25 or 7"
+
+
+def test_numbers_that_stand_for_no_limit_are_refused_before_memory_is_asked_for():
+    """The softmax loss of so many classes took all memory of the machine."""
+    with pytest.raises(ValueError, match=r"classes=1000000000000 is too many\. There may be 200"):
+        sd.losses.softmax(10**12)
+    with pytest.raises(ValueError, match=r"classes=.* is too large\. It may be 1,000,000,000,000,000"):
+        sd.losses.softmax(10**400)
+    with pytest.raises(ValueError, match=r"order=.* is too large\. It may be 100"):
+        sd.debias(sd.losses.logistic(), sd.Release(), method="series", order=10**6)
+    with pytest.raises(ValueError, match=r"mechanisms=3 must be a list"):
+        sd.plan(sd.losses.logistic(), sd.planning.Population.guess([1.0]), epsilon=4.0, n=100, mechanisms=3)
+    with pytest.raises(TypeError, match="prior has the type int"):
+        sd.optimal_unbiased_randomizer(labels=[0, 1, 2], prior=10**400, epsilon=1.0)

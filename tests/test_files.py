@@ -8,6 +8,7 @@ import children
 import numpy as np
 import pytest
 
+import symdebias as sd
 from symdebias import _files
 
 OLD, NEW = b"old " * 40_000, b"new!" * 50_000
@@ -220,3 +221,18 @@ def test_a_folder_that_cannot_be_moved_says_why(tmp_path, monkeypatch):
         _files.write_folder(tmp_path / "out", {"a": in_pieces})
     assert not isinstance(failed.value, FileExistsError)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [None, 3, 0.5, ["fit.npz"]])
+def test_what_is_no_path_is_refused_in_the_librarys_own_words(path):
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1))
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), X, X[:, 0])
+    for call in (
+        lambda: fit.save(path),
+        lambda: sd.Fit.load(path),
+        lambda: fit.report(path, certify=False),
+        lambda: sd.Ledger(path, "people", total=sd.Guarantee(1.0, 0.0)),
+    ):
+        with pytest.raises(TypeError, match=r"a file is named by its path; got \w+\. Pass text or a pathlib\.Path"):
+            call()

@@ -1,5 +1,6 @@
 """Tables of pandas, polars and pyarrow: what goes in comes back as what it was, with its types."""
 
+import datetime
 import pickle
 import sys
 
@@ -273,3 +274,40 @@ def test_missing_numbers_and_targets_of_a_dictionary_are_found():
     answers = pa.chunked_array([pa.array(["no", "yes", None]).dictionary_encode()])
     with pytest.raises(ValueError, match="y has no value in row 2"):
         release.privatize([[0.0], [1.0], [2.0]], answers)
+
+
+@pytest.mark.parametrize("kind", ["an index", "an array of an extension", "categories"])
+def test_labels_of_pandas_that_are_no_column_are_read_as_an_array(kind):
+    """An index of text ended in an error of pandas, which showed the labels."""
+    pd = pytest.importorskip("pandas")
+    labels = ["no", "yes", "no"]
+    made = {"an index": pd.Index, "an array of an extension": pd.array, "categories": pd.Categorical}[kind](labels)
+    release = sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)), sd.RandomizedResponse(1.0, categories=("no", "yes")))
+    X = np.zeros((3, 1))
+    found = release.privatize(X, made, random_state=0).y
+    wanted = release.privatize(X, labels, random_state=0).y
+    assert np.array_equal(np.asarray(found), np.asarray(wanted))
+    with pytest.raises(ValueError, match="y has a value in row 1 that was not declared") as caught:
+        release.privatize(X, pd.Index(["no", "plague", "no"]))
+    assert "plague" not in str(caught.value)
+
+
+def test_a_batch_of_pyarrow_is_refused_with_what_makes_a_table_of_it():
+    pa = pytest.importorskip("pyarrow")
+    release = sd.Release({"a": sd.LaplaceMechanism(1.0, bounds=(0, 1))})
+    with pytest.raises(TypeError, match=r"RecordBatch of pyarrow\. Pass .*Table\.from_batches"):
+        release.privatize(pa.RecordBatch.from_pydict({"a": [0.5]}))
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        (np.zeros(3, "m8[s]"), r"numpy\.timedelta64"),
+        (np.zeros(3, [("a", "f8"), ("b", "f8")]), r"structured array names its columns"),
+        (np.array([[1.0], [None]], dtype=object), r"row 1, column 0: it is missing"),
+        (np.array([[1.0], [datetime.date(2020, 1, 1)]], dtype=object), r"its type is date\. A date becomes a number"),
+    ],
+)
+def test_what_is_no_number_is_told_how_to_become_one(values, advice):
+    with pytest.raises(TypeError, match=advice):
+        sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1))).privatize(values)

@@ -195,9 +195,10 @@ def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols:
 
 def _flat(loss: Loss, release: Release, theta: ArrayLike, columns: int) -> FloatArray:
     if not loss.scores:
-        return parameter_array(theta, len(loss.parameters))
-    scores = len(loss.scores)
-    return parameter_array(theta, len(release.design(columns).parameters), scores).ravel()
+        return parameter_array(theta, len(loss.parameters), names=[symbol.name for symbol in loss.parameters])
+    names = release.design(columns).parameters
+    known = names if release.columns is not None else None
+    return parameter_array(theta, len(names), len(loss.scores), known).ravel()
 
 
 def _parts(loss: Loss, release: Release, theta: FloatArray, record: FloatArray, target: float) -> tuple[float, ...]:

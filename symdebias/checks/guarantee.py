@@ -110,7 +110,7 @@ def check_guarantee(
         raise TypeError(f"mechanism must be a symdebias Mechanism or Release; got {type(mechanism).__name__}.")
     if method not in _METHODS:
         raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(_METHODS)}.")
-    count = Integer(1000).check("samples", samples)
+    count = Integer(1000, 10**9).check("samples", samples)
     share = CONFIDENCE.check("confidence", confidence)
     rng = None if random_state is None else generator(random_state)
     claimed = mechanism.guarantee

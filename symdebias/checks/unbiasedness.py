@@ -153,7 +153,7 @@ def check_unbiased(
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a symdebias Mechanism; got {type(mechanism).__name__}.")
     require_loss(loss)
-    count = Integer(1000).check("samples", samples)
+    count = Integer(1000, 10**9).check("samples", samples)
     rng = generator(random_state)
     noise = mechanism.noise
     if isinstance(noise, (ClippedNoise, CoordinateNoise)):

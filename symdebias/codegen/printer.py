@@ -70,7 +70,7 @@ FEWEST_APART = 4
 _STRUCTURE = (sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.functions.elementary.piecewise.ExprCondPair)
 # Written as exponentials before they are printed.
 _REWRITTEN = (sp.sinh, sp.cosh)
-_RELATIONS = (sp.StrictLessThan, sp.LessThan, sp.StrictGreaterThan, sp.GreaterThan, sp.logic.boolalg.BooleanAtom)
+_CONDITIONS = (sp.core.relational.Relational, sp.And, sp.Or, sp.Not, sp.logic.boolalg.BooleanAtom)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _check(expression: sp.Expr) -> None:
     for node in sp.preorder_traversal(expression):
         if node.is_Symbol:
             continue
-        if isinstance(node, (*_RELATIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
+        if isinstance(node, (*_CONDITIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
             continue
         if not ((node.is_Number or node.is_NumberSymbol) and node.is_finite):
             _refuse(node, expression)
@@ -391,7 +391,8 @@ class _Hoist:
     def visit(self, node: sp.Basic) -> sp.Basic:
         if node.is_Atom:
             return node
-        if not node.free_symbols & self.changing:
+        if not node.free_symbols & self.changing and isinstance(node, sp.Expr):
+            # Conditions, and pairs of them with values, are no numbers that a name could stand for.
             return node if node.is_number else self._hold(node)
         if node.is_Add or node.is_Mul:
             fixed, varying = sp.sift(node.args, lambda part: not part.free_symbols & self.changing, binary=True)
@@ -517,6 +518,15 @@ class _Printer(PythonCodePrinter):
 
     def _print_Relational(self, expr: sp.Rel) -> str:
         return f"({self._print(expr.lhs)} {expr.rel_op} {self._print(expr.rhs)})"
+
+    def _print_And(self, expr: sp.And) -> str:
+        word = " and " if isinstance(expr, sp.And) else " or "
+        return f"({word.join(sorted(map(self._print, expr.args)))})"
+
+    _print_Or = _print_And
+
+    def _print_Not(self, expr: sp.Not) -> str:
+        return f"(not {self._print(expr.args[0])})"
 
     def emptyPrinter(self, expr: Any) -> str:
         raise TypeError(f"a kernel cannot evaluate {type(expr).__name__}: {expr}.")

@@ -106,7 +106,7 @@ def _vanishes(slope: sp.Expr, parameter: sp.Symbol) -> bool:
 def _reduced(expression: sp.Expr, tidy: Any) -> sp.Expr:
     # Arguments of functions first: expanding the whole first would multiply exponentials out.
     inner = expression.replace(
-        lambda node: bool(node.is_Function or node.is_Pow) and bool(node.args),
+        lambda node: bool(node.is_Function or node.is_Pow) and bool(node.args) and not node.is_Piecewise,
         lambda node: (
             node.func(tidy(node.args[0]), *node.args[1:]) if node.is_Function else sp.Pow(tidy(node.base), node.exp)
         ),

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
-from symdebias._domains import COUNT, POSITIVE, is_integer
+from symdebias._domains import POSITIVE, Integer, is_integer
 from symdebias.evaluation.metric import LARGEST, Metric
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
@@ -343,7 +343,7 @@ def _moments(part: Records, *, theta: FloatArray, middle: float) -> FloatArray:
 def _middles(points: Any, spread: Spread) -> FloatArray:
     """Return the middles of windows: at the quantiles of normal scores, or as given."""
     if is_integer(points):
-        count = COUNT.check("points", points)
+        count = Integer(1, 100_000).check("points", points)
         quantiles = ndtri((np.arange(count) + 0.5) / count)
         return np.asarray(spread.mean + math.sqrt(spread.variance) * quantiles, dtype=float)
     if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or len(points) == 0:

@@ -44,6 +44,8 @@ from symdebias.solvers.predictions import Predictor
 _ROUNDING = 1e-9
 # A record with more than this share of the weights is looked at as if it were left out.
 _MUCH_WEIGHT = 0.05
+# Of a parameter.
+_LARGEST = 1e100
 # What metrics take scores for, and the links of fits for which they are that; None is that of losses whose scores
 # predict neither a mean nor a probability by a link that is known, and may be taken for a number as they are.
 _NUMBERS = "scores that are predictions of a number", ("identity", None)
@@ -261,6 +263,15 @@ class Records:
         ValueError, TypeError
             They do not fit, or the model predicts no probabilities for a metric of these.
         """
+        found = self._parameters(model, loss)
+        if np.abs(found).max(initial=0.0) > _LARGEST:
+            raise ValueError(
+                f"the parameters of the model reach {np.abs(found).max():.3g}, and scores are squared: they may reach "
+                f"{_LARGEST:g}. Check the units of the columns."
+            )
+        return found
+
+    def _parameters(self, model: Any, loss: Any) -> FloatArray:
         scores = len(loss.scores) if isinstance(loss, Loss) else scores_of(model)
         if scores > 1 and not isinstance(loss, Loss) and loss not in OF_CLASSES:
             raise ValueError(
@@ -275,12 +286,14 @@ class Records:
                 raise ValueError(
                     f"offset= is a known term of a score, and {loss.expression} is in features by name. Leave it out."
                 )
-            return np.array(parameter_array(theta, len(loss.parameters)))
-        count = len(self.release.design(self.matrix.shape[1]).parameters)
+            own = [symbol.name for symbol in loss.parameters]
+            return np.array(parameter_array(theta, len(own), names=own))
+        parameters = self.release.design(self.matrix.shape[1]).parameters
+        count, names = len(parameters), None if self.release.columns is None else parameters
         if isinstance(model, Fit):
             theta = self._in_own_order(theta, model.names)
         if self.known_term is None:
-            return np.array(parameter_array(theta, count, scores))
+            return np.array(parameter_array(theta, count, scores, names))
         if scores > 1:
             raise ValueError(
                 f"offset= is a known term of one score, and there are {scores}. Evaluate one class against another."

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._blas import one_thread
-from symdebias._domains import COUNT, is_integer
+from symdebias._domains import Integer, is_integer
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.models import Model, as_fitted
@@ -206,7 +206,7 @@ def roc_curve_of(
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
     if is_integer(thresholds):
-        count = COUNT.check("thresholds", thresholds)
+        count = Integer(1, 1_000_000).check("thresholds", thresholds)
         given = Signs(records, scores_of("the ROC curve", records, [theta])).likely_scores(theta, count)
     else:
         given = _given(thresholds)

@@ -466,6 +466,22 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         """
         return self._predictor.probabilities(self._scores(X, offset))[:, self._places]
 
+    def predict_log_proba(self, X: Any, *, offset: Any = None) -> FloatArray:
+        """Return the logarithms of the probabilities of the labels of true records; see `predict_proba`.
+
+        Parameters
+        ----------
+        X, offset
+            As for `predict_proba`.
+
+        Returns
+        -------
+        array of shape (n, k), float64
+            In the order of ``classes_``; minus infinity for a probability below float64.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, offset=offset))
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """Return the accuracy on true records.
 
@@ -635,6 +651,11 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         """Return the loss, the release and checked records; `is_first` is None where all records come at once."""
         loss = self._loss_of(None)
         if meaning_of(loss).predicts != "number":
+            if len(loss.scores) > 1 and loss.target_values is None:
+                raise ValueError(
+                    f"{loss.expression} has {len(loss.scores)} scores, and a regressor predicts by one. Fit it by "
+                    "symdebias.m_estimate, whose decision_function returns all scores."
+                )
             raise ValueError(f"{loss.expression} is no loss of a number. Use a DebiasedClassifier for labels.")
         release = self._checked_release()
         if release.coupling is not None and release.coupling.kind == "margin":

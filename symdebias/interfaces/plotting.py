@@ -202,16 +202,21 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     Returns
     -------
     matplotlib.figure.Figure
-        One panel, without the intercept in original units. Where there are no intervals there are marks alone, and the
-        legend says so; an arrow at the edge of the picture is where an interval has no end.
+        One panel, without the intercept in original units. Where one is more than 20 times as large as another, each
+        line has a scale of its own, from its largest number to minus that, and its value beside it. Where there are no
+        intervals there are marks alone, and the legend says so; an arrow at the edge of the picture is where an
+        interval has no end.
     """
     own = Coefficients.of(fit, level, original_units=original_units)
     shown = [("corrected" if fit.corrected.method != "none" else fit.solver, own, _PALETTE[0], "o")]
+    beside = None
     if naive is not None:
         beside = own.beside(naive)
         shown.append((naive.solver, beside, _PALETTE[1], "s"))
     drawn = own.drawn
     count = len(drawn)
+    scales = own.scales(beside)
+    units = np.ones(count) if scales is None else scales
     if count > _MOST_COEFFICIENTS:
         raise ValueError(
             f"{count} coefficients make no picture that could be read; {_MOST_COEFFICIENTS} are the most. Draw a part "
@@ -222,7 +227,7 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     panel = figure.subplots()
     panel.axvline(0, color="#000000", linewidth=0.8)
     handles = []
-    reached = np.concatenate([np.ravel(part) for _, table, *_ in shown for part in _drawn_numbers(table)])
+    reached = np.concatenate([np.ravel(part) for _, table, *_ in shown for part in _drawn_numbers(table, units)])
     finite = np.append(reached[np.isfinite(reached)], 0.0)
     margin = 0.05 * (float(np.ptp(finite)) or 1.0)
     edges = (float(finite.min()) - margin, float(finite.max()) + margin)
@@ -231,13 +236,14 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
         panel.set_xlim(edges)
     for place, (label, table, colour, mark) in enumerate(shown):
         heights = np.arange(count) + (0.0 if len(shown) == 1 else 0.3 * (place - 0.5))
-        ends, values = table.ends, table.values[drawn]
-        if ends is None:
+        values, *intervals = _drawn_numbers(table, units)
+        if not intervals:
             handles += panel.plot(values, heights, mark, color=colour, markersize=5, label=f"{label}, no interval")
             continue
-        open_ended = np.isinf(ends[drawn])
+        ends = intervals[0]
+        open_ended = np.isinf(ends)
         # Bars are lengths from the estimate to both ends; without an end they leave the picture, with an arrow.
-        bars = np.abs(np.where(open_ended, outside, ends[drawn]).T - values)
+        bars = np.abs(np.where(open_ended, outside, ends).T - values)
         told = " (arrows: without an end)" if open_ended.any() else ""
         handles.append(panel.errorbar(
             values, heights, xerr=bars, fmt=mark, color=colour, markersize=5, capsize=3, linewidth=1.5,
@@ -250,15 +256,23 @@ def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, ori
     panel.set_yticks(range(count), [name.replace("$", r"\$") for name in names])
     panel.set_ylim(count - 0.5, -0.5)
     unit = "coefficient, in original units" if original_units else "coefficient of the released column"
+    if scales is not None:
+        unit = f"{unit}; each line has a scale of its own"
+        panel.set_xticks([0])
+        numbers = panel.twinx()
+        numbers.set_ylim(panel.get_ylim())
+        numbers.set_yticks(range(count), [f"{value:.4g}" for value in own.values[drawn]])
+        numbers.tick_params(length=0)
+        numbers.spines[:].set_visible(False)
     _label(panel, unit, "", summary.title(fit)[:80].replace("$", r"\$"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
-def _drawn_numbers(table: Coefficients) -> list[FloatArray]:
-    """Return the coefficients that are drawn and the ends of their intervals."""
+def _drawn_numbers(table: Coefficients, units: FloatArray) -> list[FloatArray]:
+    """Return the coefficients that are drawn and the ends of their intervals, in units of each line."""
     ends = table.ends
-    return [table.values[table.drawn], *([] if ends is None else [ends[table.drawn]])]
+    return [table.values[table.drawn] / units, *([] if ends is None else [ends[table.drawn] / units[:, None]])]
 
 
 def save(figure: Any, path: Path) -> None:

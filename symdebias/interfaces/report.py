@@ -218,12 +218,15 @@ _ARROWS = ("\N{LEFTWARDS ARROW}", "\N{RIGHTWARDS ARROW}")
 
 
 def _bars(own: Coefficients, other: Coefficients | None) -> list[str]:
-    """Return a line for each coefficient that is drawn, with its interval on an axis that all share."""
+    """Return a line for each coefficient that is drawn, with its interval on an axis that all share if they can."""
     shown = [("", own), *([] if other is None else [(" other", other)])]
+    scales = own.scales(other)
+    units = [1.0] * len(own.drawn) if scales is None else scales.tolist()
     reached = [0.0]
     for _, table in shown:
-        reached += [float(table.values[index]) for index in own.drawn]
-        reached += [] if table.ends is None else [float(end) for index in own.drawn for end in table.ends[index]]
+        reached += [float(table.values[index]) / units[index] for index in own.drawn]
+        ends = table.ends
+        reached += [] if ends is None else [float(end) / units[index] for index in own.drawn for end in ends[index]]
     finite = [value for value in reached if math.isfinite(value)]
     low, high = min(finite), max(finite)
     span = (high - low) or 1.0
@@ -240,18 +243,21 @@ def _bars(own: Coefficients, other: Coefficients | None) -> list[str]:
         for kind, table in shown:
             value = float(table.values[index])
             if table.ends is not None:
-                start, end = (place(float(side)) for side in table.ends[index])
+                start, end = (place(float(side) / units[index]) for side in table.ends[index])
                 marks.append(f'<i class="ends{kind}" style="left:{start:.2f}%;width:{end - start:.2f}%"></i>')
                 sides = zip(("low", "high"), _ARROWS, table.ends[index], strict=True)
                 marks += [f'<i class="open {way}{kind}">{arrow}</i>' for way, arrow, side in sides if math.isinf(side)]
-            marks.append(f'<i class="dot{kind}" style="left:{place(value):.2f}%"></i>')
+            marks.append(f'<i class="dot{kind}" style="left:{place(value / units[index]):.2f}%"></i>')
             open_ended = table.ends is not None and bool(np.isinf(table.ends[index]).any())
             said.append(f"{value:.4g}{' (interval without an end)' if open_ended else ''}")
         told = _markup.escaped(f"{name}: {' and '.join(said)}")
-        lines.append(f'<div class="name">{_markup.escaped(name)}</div>')
+        beside = "" if scales is None else f"<br><small>{float(own.values[index]):.4g}</small>"
+        lines.append(f'<div class="name">{_markup.escaped(name)}{beside}</div>')
         lines.append(f'<div class="bar" role="img" aria-label="{told}">{"".join(marks)}</div>')
-    ends = "".join(f"<span>{value:.3g}</span>" for value in (low, low + span / 2, low + span))
-    return [*lines, f'<div class="axis">{ends}</div>', "</div>"]
+    if scales is not None:
+        return [*lines, '<div class="axis">each line has a scale of its own</div>', "</div>"]
+    marks = [f"<span>{value:.3g}</span>" for value in (low, low + span / 2, low + span)]
+    return [*lines, f'<div class="axis">{"".join(marks)}</div>', "</div>"]
 
 
 # ---- words -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy as sp
+from sympy.codegen import cfunctions, numpy_nodes
 from sympy.core.function import AppliedUndef
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic import boolalg
@@ -46,6 +47,8 @@ _FUNCTIONS = {
     sp.cosh, sp.tanh, sp.coth, sp.sech, sp.csch, sp.asinh, sp.acosh, sp.atanh, sp.erf, sp.erfc, sp.erfi, sp.Abs,
     sp.sign, sp.Heaviside, sp.Max, sp.Min, sp.re, sp.im, sp.floor, sp.ceiling, sp.loggamma, sp.gamma, sp.factorial,
     sp.polygamma,
+    cfunctions.log1p, cfunctions.expm1, cfunctions.exp2, cfunctions.log2, cfunctions.log10, cfunctions.Sqrt,
+    cfunctions.hypot, cfunctions.fma, numpy_nodes.logaddexp,
 }  # fmt: skip
 _FACTORIALS = (sp.gamma, sp.loggamma, sp.factorial, sp.polygamma)
 # Functions of this library, which it knows how to compute, and those of them that stand in corrected losses alone.

@@ -8,7 +8,7 @@ import math
 
 import sympy as sp
 
-from symdebias._domains import POSITIVE, Integer, Interval
+from symdebias._domains import POSITIVE, Integer, Interval, shown
 from symdebias.losses.loss import Loss
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
 _SCORE, _TARGET = sp.symbols("u y", real=True)
 _MARGIN = _TARGET * _SCORE
 _SIGNS = (-1, 1)
+# As many pieces as a loss may have.
+_MOST_CLASSES = 200
 _LEVEL = Interval(0, 1, closed="neither")
 _COMPOUND_POISSON = Interval(1, 2, advice="poisson() is the limit 1, and gamma() is the limit 2.")
 
@@ -388,7 +390,7 @@ def softmax(classes: int) -> Loss:
     Parameters
     ----------
     classes : int
-        The number k of classes, at least 2; one score each.
+        The number k of classes, from 2 to 200; one score each.
 
     References
     ----------
@@ -400,6 +402,11 @@ def softmax(classes: int) -> Loss:
     (u0, u1, u2)
     """
     count = Integer(2).check("classes", classes)
+    if count > _MOST_CLASSES:
+        raise ValueError(
+            f"classes={shown(count, 40)} is too many. There may be {_MOST_CLASSES}: merge rare classes, or fit each "
+            "against one, as logistic().against(label, baseline, of=labels)."
+        )
     scores = sp.symbols(f"u:{count}", real=True)
     own = sp.Piecewise(*((score, sp.Eq(_TARGET, label)) for label, score in enumerate(scores[:-1])), (scores[-1], True))
     expression = sp.log(sp.Add(*map(sp.exp, scores))) - own

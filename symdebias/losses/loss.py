@@ -8,7 +8,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -23,6 +23,7 @@ from symdebias._domains import check_name, shown
 from symdebias._loss_names import CATALOGUE, called_here, why_outside
 from symdebias.losses.admission import require_admitted
 from symdebias.losses.finiteness import jump, overflows, singular_score
+from symdebias.losses.rewriting import in_one_spelling
 from symdebias.losses.tracing import traced
 
 # Points at which a declared expression must be a finite real number. They avoid 0 and 1, where
@@ -45,7 +46,7 @@ class Loss:
     ----------
     expression : sympy.Expr
         The loss of one record, a real expression in `score` and `target` and in nothing else.
-    score : sympy.Symbol or sequence of sympy.Symbol
+    score : sympy.Symbol or iterable of sympy.Symbol
         The linear predictor u = theta'x; several of them for a loss such as softmax, each with its own parameters.
     target : sympy.Symbol
         The target y of the record.
@@ -58,7 +59,8 @@ class Loss:
     Attributes
     ----------
     expression : sympy.Expr
-        As declared, in real symbols.
+        As declared, in real symbols and in one spelling: ``(u - y)**2.0`` as the square, ``log1p`` as the logarithm,
+        ``z*sign(z)`` in pieces.
     scores : tuple of sympy.Symbol
         The scores; empty for a free-form loss.
     features, parameters : tuple of sympy.Symbol
@@ -101,12 +103,12 @@ class Loss:
         self,
         expression: sp.Expr,
         *,
-        score: sp.Symbol | Sequence[sp.Symbol],
+        score: sp.Symbol | Iterable[sp.Symbol],
         target: sp.Symbol,
         target_values: Sequence[float] | None = None,
         name: str | None = None,
     ) -> None:
-        scores = (score,) if isinstance(score, sp.Basic) or not isinstance(score, Sequence) else tuple(score)
+        scores = _several(score)
         if not scores:
             raise ValueError("score has no symbols. Declare at least one with sympy.symbols.")
         self._declare(
@@ -119,8 +121,8 @@ class Loss:
         cls,
         expression: sp.Expr,
         *,
-        features: Iterable[sp.Symbol],
-        parameters: Iterable[sp.Symbol],
+        features: sp.Symbol | Iterable[sp.Symbol],
+        parameters: sp.Symbol | Iterable[sp.Symbol],
         target: sp.Symbol,
         target_values: Sequence[float] | None = None,
         name: str | None = None,
@@ -131,9 +133,9 @@ class Loss:
         ----------
         expression : sympy.Expr
             The loss of one record, a real expression in `features`, `parameters` and `target`.
-        features : iterable of sympy.Symbol
+        features : sympy.Symbol or iterable of sympy.Symbol
             The features, in the order of the columns of X.
-        parameters : iterable of sympy.Symbol
+        parameters : sympy.Symbol or iterable of sympy.Symbol
             The parameters, in the order of theta. There is no implicit intercept: name one.
         target : sympy.Symbol
             The target; the expression need not depend on it.
@@ -160,7 +162,7 @@ class Loss:
         """
         loss = object.__new__(cls)
         loss._declare(
-            expression, scores=(), features=tuple(features), parameters=tuple(parameters), target=target,
+            expression, scores=(), features=_several(features), parameters=_several(parameters), target=target,
             target_values=target_values, name=name,
         )  # fmt: skip
         return loss
@@ -345,15 +347,22 @@ class Loss:
         return against
 
     @property
-    def jump(self) -> float | None:
-        """A score at which the loss jumps, as the 0-1 loss does; None where none was found, or without one score."""
-        if len(self.scores) != 1:
-            return None
-        found = (
-            jump(self.expression, self.scores[0], ((self.target, value),))
-            for value in self.target_values or _TARGET_PROBES
-        )
-        return next((place for place in found if place is not None), None)
+    def jump(self) -> tuple[sp.Symbol, float] | None:
+        """A score or a parameter with a number at which the loss jumps, as the 0-1 loss does; None where none is seen.
+
+        Of several, and of parameters, it is looked for where the others, and features, take a few values.
+        """
+        looked_at = (*self.scores, *self.parameters)
+        others = (*looked_at, *self.features)
+        steps = range(1 if len(others) == 1 else len(_PROBES))
+        for value, step in itertools.product(self.target_values or _TARGET_PROBES, steps):
+            point = {symbol: float(number) for symbol, number in _probe(others, step).items()}
+            for symbol in looked_at:
+                at = tuple((one, number) for one, number in point.items() if one != symbol)
+                place = jump(self.expression, symbol, (*at, (self.target, value)))
+                if place is not None:
+                    return symbol, place
+        return None
 
     def by_score(self, vectors: FloatArray) -> FloatArray:
         """Return parameters, scores after one another, with a row for each of several: (..., q) or (..., K, q).
@@ -410,7 +419,11 @@ class Loss:
         require_admitted(expression)
         real = {symbol: sp.Symbol(symbol.name, real=True) for symbol in declared}
         with timed():
-            expression = _evaluated(expression.xreplace(real))
+            variables = tuple(real[symbol] for symbol in (*scores, *features, *parameters))
+            written = _evaluated(expression.xreplace(real))
+            expression = in_one_spelling(written, variables, None if target_values is not None else real[target])
+            if expression is not written:
+                expression = _evaluated(expression)
             values = _check_target_values(target_values)
             _check_symbols_of(expression, set(real.values()))
             for symbol in (*scores, *features, *parameters):
@@ -419,12 +432,7 @@ class Loss:
                         f"the loss does not depend on {symbol}: {expression}. "
                         "Leave the symbol out, or write the loss in terms of it."
                     )
-            _check_real(
-                expression,
-                tuple(real[symbol] for symbol in (*scores, *features, *parameters)),
-                real[target],
-                values or _TARGET_PROBES,
-            )
+            _check_real(expression, variables, real[target], values or _TARGET_PROBES)
             if len(scores) == 1:
                 _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
             for field, value in (
@@ -437,6 +445,12 @@ class Loss:
                 ("name", name),
             ):
                 object.__setattr__(self, field, value)
+
+
+def _several(symbols: Any) -> tuple[sp.Symbol, ...]:
+    """Return symbols as a tuple; one may stand by itself. A set has no order, and is no sequence of symbols."""
+    is_one = isinstance(symbols, (sp.Basic, Set)) or not isinstance(symbols, Iterable)
+    return (symbols,) if is_one else tuple(symbols)
 
 
 def _check_symbol(symbol: object) -> None:

@@ -1,6 +1,7 @@
 """The language in which expressions are text: its functions, constants, comparisons, and names of symbols."""
 
 import ast
+import keyword
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ RELATIONS: dict[type, tuple[str, Any]] = {
     ast.Eq: ("==", sp.Equality),
     ast.NotEq: ("!=", sp.Unequality),
 }
-_RESERVED = {*FUNCTIONS, *EXTREMA, *CONSTANTS, "Piecewise", "True", "False", "None"}
+_RESERVED = {*FUNCTIONS, *EXTREMA, *CONSTANTS, "Piecewise", *keyword.kwlist}
 
 
 def names_in_text(symbols: Sequence[str]) -> tuple[str, ...]:

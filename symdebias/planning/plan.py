@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -269,6 +269,10 @@ def plan(
         raise ValueError(
             f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin", "joint" or "any".'
         )
+    if mechanisms is not None and (isinstance(mechanisms, str) or not isinstance(mechanisms, Iterable)):
+        raise ValueError(
+            f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
+        )
     if target == "any":
         found = [
             plan(
@@ -284,7 +288,7 @@ def plan(
     layout = Layout.of(population, columns, categories, norm, fit_intercept, center, scale)
     if mechanisms is None:
         mechanisms = _MECHANISMS[:4] if target in KINDS else _MECHANISMS if layout.one_hot else _MECHANISMS[:2]
-    if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
+    if not mechanisms or not set(map(str, mechanisms)) <= set(_MECHANISMS):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
         )

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from symdebias import _files
 from symdebias._domains import COUNT, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import ledger_lines
@@ -267,7 +268,7 @@ class Ledger:
         if composition not in (None, *ledger_lines.COMPOSITIONS):
             raise ValueError(f'composition={composition!r:.60} is not known. Choose "exact" or "basic".')
         # The same file after a change of the working folder, and where that folder is gone.
-        self._path = Path(path).absolute()
+        self._path = _files.path_of(path).absolute()
         self._seen = ""
         if self._path.exists():
             # Nothing is written where nothing is new: a ledger can be read by whoever may read the file.
@@ -579,7 +580,7 @@ def populations(path: str | os.PathLike[str], *, like: Guarantee | None = None) 
     >>> populations(path)
     ('survey',)
     """
-    return _populations(ledger_lines.read(Path(path)), like=like)
+    return _populations(ledger_lines.read(_files.path_of(path)), like=like)
 
 
 def unnamed(path: str | os.PathLike[str], population: str, total: Guarantee, others: Sequence[str]) -> list[str]:
@@ -594,7 +595,7 @@ def unnamed(path: str | os.PathLike[str], population: str, total: Guarantee, oth
     OSError
         It cannot be read.
     """
-    return _unnamed(ledger_lines.read(Path(path)), population, total, others)
+    return _unnamed(ledger_lines.read(_files.path_of(path)), population, total, others)
 
 
 def _unnamed(lines: Lines, population: str, total: Guarantee, others: Sequence[str]) -> list[str]:

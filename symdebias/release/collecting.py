@@ -17,7 +17,8 @@ import numpy as np
 from symdebias import _arrays, _columns
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
-from symdebias._parquet import ParquetColumns
+from symdebias._domains import seen
+from symdebias._parquet import ParquetColumns, paths_of
 
 if TYPE_CHECKING:
     from symdebias.release.schema import Column, Schema
@@ -77,7 +78,7 @@ def _same_length(sizes: set[int]) -> None:
 
 def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]:
     """Return what has the values of each wanted column, and what says where a row is."""
-    if isinstance(data, (str, os.PathLike)) and _columns.is_parquet(Path(data)):
+    if isinstance(data, (str, os.PathLike)) and (Path(data).is_dir() or _columns.is_parquet(Path(data))):
         data = _of_parquet(Path(data), wanted)
     if isinstance(data, (str, os.PathLike)):
         file = _columns.read_text(Path(data), wanted)
@@ -97,7 +98,12 @@ def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]
 
 
 def _of_parquet(path: Path, wanted: Sequence[str]) -> dict[str, Any]:
-    stored = ParquetColumns([path])
+    if path.is_dir() and not any(path.glob("*.parquet")):
+        raise FileNotFoundError(
+            f"{seen(str(path), 200)} is a folder without files that end with .parquet. Name a file of comma-separated "
+            "values or of Parquet, or a folder of the latter."
+        )
+    stored = ParquetColumns(paths_of(path))
     names = [name for name in wanted if name in stored.names]
     blocks = list(stored.blocks(names))
     return {name: np.concatenate([block[name] for block in blocks]) for name in names}

@@ -164,7 +164,8 @@ class Schema:
         ----------
         data : path, or table
             A file of comma-separated values in UTF-8 whose first line names the columns, compressed by gzip, bzip2, xz
-            or zip or as it is; a file of Parquet (needs the extra ``parquet``); or a table with these columns.
+            or zip or as it is; a file of Parquet, or a folder of such files (needs the extra ``parquet``); or a table
+            with these columns.
 
         Returns
         -------

@@ -16,6 +16,9 @@ from symdebias.solvers.predictions import Predictor
 if TYPE_CHECKING:
     from symdebias.solvers.fit import Fit
 
+# How many times as long as another a coefficient may be on the same axis.
+_ONE_AXIS = 20.0
+
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
@@ -101,6 +104,23 @@ class Coefficients:
         """
         far = self.in_original_units and self.names[-1] == "intercept"
         return range(max(1, len(self.names) - far))
+
+    def scales(self, other: "Coefficients | None" = None) -> FloatArray | None:
+        """Return what each of those that are drawn is to be divided by, or None where all fit on one axis.
+
+        That is its largest number in the picture, where that of one is more than 20 times that of another, as a
+        coefficient per year is of one per cent of income: on one axis the smaller would be a point at 0.
+        """
+        reached = np.zeros(len(self.drawn))
+        for table in (self, other):
+            if table is not None:
+                numbers = np.abs(np.column_stack([table.values, *([] if table.ends is None else [table.ends])]))
+                numbers = numbers[self.drawn]
+                reached = np.maximum(reached, np.where(np.isfinite(numbers), numbers, 0.0).max(axis=1))
+        present = reached[reached > 0]
+        if not len(present) or present.max() <= _ONE_AXIS * present.min():
+            return None
+        return np.where(reached > 0, reached, 1.0)
 
     @property
     def errors(self) -> FloatArray | None:

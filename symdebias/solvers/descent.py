@@ -251,7 +251,14 @@ def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
         return set()
     if isinstance(record, (int, np.integer)):
         count = COUNT.check("record", record)
+        # More than there are steps are all of them.
+        count = min(count, max(1, total))
         return {int(step) for step in np.unique(np.linspace(0, total, count + 1).round())}
+    if isinstance(record, (str, Mapping)) or not isinstance(record, Iterable):
+        raise TypeError(
+            f"record={shown(record)} is neither a number of iterates nor a sequence of steps. Pass record=10, or the "
+            f"steps that are kept, integers from 0 to {total}."
+        )
     steps = set()
     for step in record:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step <= total:

@@ -506,7 +506,7 @@ class Fit:
             raise InferenceError(inference.refusal or "this covariance has no bound on the bias.")
         return inference.bias.reshape(self.theta.shape)
 
-    def confidence_interval(self, level: float = 0.95) -> FloatArray:
+    def confidence_interval(self, level: float = 0.95, *, original_units: bool = False) -> FloatArray:
         """Return intervals for the parameters: by the normal distribution, or by Student's t.
 
         The latter is where few records, clusters or batches decide a variance: ``inference.degrees_of_freedom``
@@ -518,6 +518,8 @@ class Fit:
         ----------
         level : float
             In (0, 1).
+        original_units : bool
+            Whether they are those of `coefficients`, of columns in their own units.
 
         Returns
         -------
@@ -530,13 +532,16 @@ class Fit:
         InferenceError
             Intervals would not cover: a safeguard was active, the noise was not corrected, or there is no covariance.
         TypeError, ValueError
-            The level is not within (0, 1).
+            The level is not within (0, 1), or there are no original units; see `coefficients`.
 
         References
         ----------
         Armstrong & Kolesar 2018 (Econometrica 86), for the intervals under bias.
         """
-        return self._inference().interval(self.theta.ravel(), level).reshape(*self.theta.shape, 2)
+        self._inference()
+        found = Coefficients.of(self, level, original_units=original_units)
+        assert found.inference is not None
+        return found.inference.interval(found.values, level).reshape(*self.theta.shape, 2)
 
     def wald_test(self, restrictions: ArrayLike | str | Sequence[str], values: ArrayLike = 0.0) -> WaldTest:
         """Test R theta = r; the p value holds whatever the bias of the correction is within `bias_bound`.

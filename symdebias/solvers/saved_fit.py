@@ -10,12 +10,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias import _files
 from symdebias._domains import seen
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
@@ -74,7 +74,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
 
 def load(kind: type, path: str | os.PathLike[str]) -> Any:
     """Read a fit; see `symdebias.Fit.load`."""
-    place = Path(path)
+    place = _files.path_of(path)
     if place.exists() and not place.is_file():
         # A pipe would be waited for.
         raise FormatError(f"{seen(place.name, 80)} is no file. Ask for the file that fit.save() wrote.")

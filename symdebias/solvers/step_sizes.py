@@ -121,6 +121,10 @@ def inverse_square_root(scale: float, *, offset: float = 0.0) -> StepSize:
     return StepSize(scale, offset, 0.5)
 
 
+# Each has a step size of 8 bytes.
+_MOST_STEPS = 1_000_000_000
+
+
 def step_sizes(
     step_size: float | str | StepSize | Callable[[FloatArray], FloatArray], *, first: int, count: int, l2: float
 ) -> FloatArray:
@@ -134,6 +138,10 @@ def step_sizes(
     ValueError
         ``"theory"`` without regularisation, or step sizes that are not positive and finite.
     """
+    if count > _MOST_STEPS:
+        raise ValueError(
+            f"{count:,} steps are more than a run may have, {_MOST_STEPS:,}. Give fewer epochs, or a larger batch_size."
+        )
     steps = first + np.arange(1.0, count + 1.0)
     if isinstance(step_size, str):
         if step_size != "theory":

@@ -138,6 +138,7 @@ def test_labels_are_in_the_users_coding(coding):
     predicted = model.predict(X[:200])
     assert predicted.tolist() == [classes[int(score > 0)] for score in model.decision_function(X[:200])]
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], special.expit(model.decision_function(X)), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X), rtol=1e-12)
     assert model.score(X, np.asarray(y)) == pytest.approx(np.mean(model.predict(X) == np.asarray(y)))
     assert model.score(X, np.asarray(y)) > 0.8
 
@@ -663,3 +664,16 @@ def test_released_folders_are_searched_and_split(tmp_path):
     assert search.best_estimator_.feature_names_in_.tolist() == ["a"]
     part, rest, _, labels = model_selection.train_test_split(noised.X, noised.y, random_state=0)
     assert (part.columns, len(part) + len(rest), len(labels)) == (("a",), 2_000, len(rest))
+
+
+def test_a_loss_of_several_scores_is_no_loss_of_a_regressor_and_the_way_is_named():
+    u, v, y = sp.symbols("u v y", real=True)
+    normal = sd.Loss(v + sp.exp(-2 * v) * (y - u) ** 2 / 2, score=(u, v), target=y)
+    with pytest.raises(ValueError, match=r"has 2 scores, and a regressor predicts by one\. Fit it by symdebias\.m_est"):
+        sd.DebiasedRegressor(loss=normal).fit(X[:100], X[:100, 0])
+
+
+def test_labels_in_a_column_of_their_own_are_refused_with_what_to_pass():
+    release = sd.Release(NOISE, sd.RandomizedResponse(3.0, categories=("no", "yes")), fit_intercept=True)
+    with pytest.raises(ValueError, match=r"its shape is \(100, 1\)\. Pass numpy\.ravel\(y\)"):
+        sd.DebiasedClassifier(release=release).fit(X[:100], np.array(TEXT[:100])[:, None])

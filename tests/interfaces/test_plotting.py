@@ -1,5 +1,6 @@
 """Pictures of label noise: what is drawn is what was given."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -168,3 +169,26 @@ def test_a_plan_of_many_mechanisms_has_a_line_for_each_and_the_budgets_that_were
     assert len({(line.get_color(), line.get_linestyle()) for line in panel.lines}) == len(curves) + 1
     # The line of true records is as long as the longest.
     assert len(panel.lines[-1].get_xdata()) == len(budgets)
+
+
+def test_coefficients_of_very_different_sizes_have_a_line_with_a_scale_of_its_own():
+    """On one axis a coefficient per euro, surely not 0, was a point at 0."""
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}))
+    fits = [
+        sd.Fit.of(
+            corrected, np.array([1.5, -0.0004]), solver=solver, records=1, steps=1, began=0.0, inference=inference
+        )
+        for solver, inference in (("m_estimate", Inference(np.diag([0.04, 1e-10]), "sandwich")), ("naive", None))
+    ]
+    figure = fits[0].plot(fits[1])
+    panel, numbers = figure.axes
+    (bars,) = panel.containers
+    drawn = np.array([segment[:, 0] for segment in bars.lines[2][0].get_segments()])
+    ends = fits[0].confidence_interval()
+    np.testing.assert_allclose(drawn, ends / np.abs(ends).max(axis=1, keepdims=True))
+    np.testing.assert_allclose(panel.lines[-1].get_xdata(), fits[1].theta / np.abs(ends).max(axis=1))
+    figure.draw_without_rendering()
+    assert [tick.get_text() for tick in numbers.get_yticklabels()] == ["1.5", "-0.0004"]
+    assert "scale of its own" in panel.get_xlabel()
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["0"]
+    assert len(dataclasses.replace(fits[0], theta=np.array([1.5, -0.1])).plot().axes) == 1

@@ -250,3 +250,22 @@ def test_pages_fit_screens_and_paper(pages, tmp_path):
         shown.show(tmp_path / "bad.html", 390)
         assert "P." in shown.overflow()["beyond"]
         assert len(shown.said) == 2
+
+
+def test_bars_of_very_different_sizes_have_a_scale_each(tmp_path):
+    fit = made(("age", "income"))
+    covariance = np.diag([0.04, 1e-10])
+    fit = dataclasses.replace(
+        fit, theta=np.array([1.5, -0.0004]), inference=dataclasses.replace(fit.inference, covariance=covariance)
+    )
+    fit.report(tmp_path / "out.html", certify=False)
+    text = (tmp_path / "out.html").read_text(encoding="utf-8")
+    ends = fit.confidence_interval()
+    drawn = np.array(re.findall(r'class="ends" style="left:([0-9.]+)%;width:([0-9.]+)%', text), float)
+    scaled = ends / np.abs(ends).max(axis=1, keepdims=True)
+    span = 1.08 * np.ptp(scaled)
+    low = scaled.min() - 0.04 * np.ptp(scaled)
+    np.testing.assert_allclose(drawn[:, 0], 100 * (scaled[:, 0] - low) / span, atol=0.006)
+    np.testing.assert_allclose(drawn[:, 1], 100 * np.diff(scaled)[:, 0] / span, atol=0.011)
+    assert "each line has a scale of its own" in text
+    assert "<small>-0.0004</small>" in text

@@ -143,7 +143,7 @@ def test_signs_of_what_is_real_or_short_are_read(text):
 
 def test_symbols_with_odd_names_get_others():
     assert words.names_in_text(["u", "y_1"]) == ("u", "y_1")
-    for names in (["u 1", "y"], ["exp", "y"], ["θ", "y"], ["pi", "y"]):
+    for names in (["u 1", "y"], ["exp", "y"], ["θ", "y"], ["pi", "y"], ["lambda", "y"], ["u", "class"]):
         assert words.names_in_text(names) == ("v0", "v1")
 
 

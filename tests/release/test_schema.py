@@ -540,3 +540,9 @@ def test_a_better_design_is_named_where_there_is_one():
                     continue
                 assert has_better_design(apart, loss) == designed
                 assert not has_better_design(sd.Release.from_schema(entries | {"loss": loss}), loss)
+
+
+def test_a_folder_without_parquet_is_no_table(tmp_path):
+    schema = sd.Schema({"epsilon": 4.0, "columns": {"age": {"bounds": [18, 90]}}})
+    with pytest.raises(FileNotFoundError, match=r"is a folder without files that end with \.parquet\. Name a file"):
+        schema.collect(tmp_path)

@@ -626,3 +626,13 @@ def test_a_fit_of_sgd_with_a_rule_of_step_sizes_is_saved(tmp_path):
     back = sd.Fit.load(tmp_path / "fit.npz")
     assert back.diagnostics["step_size"] == fit.diagnostics["step_size"] == rule
     assert np.array_equal(back.theta, fit.theta)
+
+
+def test_columns_called_as_words_of_python_are_saved(tmp_path):
+    x, t, y = (sp.Symbol(name, real=True) for name in ("class", "lambda", "y"))
+    loss = sd.Loss.of_features((t * x**2 - y) ** 2, features=x, parameters=t, target=y)
+    release = sd.Release({"class": sd.LaplaceMechanism.from_scale(0.01)})
+    X = np.linspace(-1, 1, 200)[:, None]
+    fit = sd.m_estimate(sd.debias(loss, release), X, 2 * X[:, 0] ** 2)
+    fit.save(tmp_path / "fit.npz")
+    assert sd.Fit.load(tmp_path / "fit.npz").corrected.declared == loss

@@ -606,3 +606,27 @@ def test_a_column_whose_squares_are_too_large_is_named(solve, loss, value):
     X[3, 1] = value
     with pytest.raises(ValueError, match="the numbers of x1 are too large: their mean square is"):
         solve(sd.debias(loss(), gaussian_release(0.3)), X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"epochs": 10**12}, ValueError, r"steps are more than a run may have, 1,000,000,000"),
+        ({"record": math.nan}, TypeError, r"record=nan is neither a number of iterates nor a sequence of steps"),
+        ({"record": {}}, TypeError, r"record=\{\} is neither"),
+        ({"record": "all"}, TypeError, r"record='all' is neither"),
+    ],
+)
+def test_runs_that_are_too_long_and_records_that_are_none_are_refused(options, error, message):
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.1)))
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.raises(error, match=message):
+        sd.sgd(corrected, X, X @ [1.0, -1.0], random_state=0, **options)
+
+
+def test_more_iterates_than_steps_are_all_of_them():
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.1)))
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.warns(sd.ConvergenceWarning):
+        fit = sd.sgd(corrected, X, X @ [1.0, -1.0], batch_size=100, record=10**12, random_state=0)
+    assert fit.history.steps.tolist() == [0, 1, 2, 3]

@@ -50,6 +50,8 @@ def test_original_units_follow_the_delta_rule():
     np.testing.assert_allclose(frame["z"].iloc[:2], released["z"].iloc[:2], rtol=1e-13)
     np.testing.assert_allclose(frame["p_value"].iloc[:2], released["p_value"].iloc[:2], rtol=1e-9)
     np.testing.assert_allclose(released[["lower", "upper"]], fit.confidence_interval(0.9), rtol=1e-15)
+    original = fit.confidence_interval(0.9, original_units=True)
+    np.testing.assert_allclose(frame[["lower", "upper"]], original, rtol=1e-15)
     assert list(frame.index) == ["age", "hours", "intercept"]
     assert "coefficient" in fit.summary(original_units=True)
     assert "original columns" in fit.summary(original_units=True)

@@ -50,7 +50,10 @@ class Partitions:
         self.collections = _aligned(
             {name: values for name, values in collections.items() if values is not None or name == "X"}
         )
-        parts = {name: np.ravel(values.to_delayed()).tolist() for name, values in self.collections.items()}
+        parts = {name: _parts_of(values) for name, values in self.collections.items()}
+        if any(len(own) != _count(self.collections[name]) for name, own in parts.items()):
+            # Dask reads small columns of several files together, of X and y as it likes.
+            parts = {name: _parts_of(values, optimize_graph=False) for name, values in self.collections.items()}
         counts = {name: len(own) for name, own in parts.items()}
         if len(set(counts.values())) > 1:
             said = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -196,6 +199,14 @@ def _require_collection(name: str, values: Any) -> None:
             f"{name} has {values.ndim} dimensions, and {' or '.join(map(str, allowed))} are wanted. Pass one row per "
             "record and one column per feature in X, and one number per record elsewhere."
         )
+
+
+def _parts_of(values: Any, **how: Any) -> list[Any]:
+    return list(np.ravel(values.to_delayed(**how)))
+
+
+def _count(values: Any) -> int:
+    return len(values.chunks[0]) if _is_array(values) else int(values.npartitions)
 
 
 def _is_array(values: Any) -> bool:

@@ -204,7 +204,7 @@ def load(folder: str | os.PathLike[str]) -> Noised:
     """
     array = _optional.require("dask.array", extra="dask")
     delayed = dask().delayed
-    place = Path(folder)
+    place = _files.path_of(folder)
     if not place.exists():
         raise FileNotFoundError(f"{place} is not there. Name the folder that privatize wrote.")
     paths = sorted(one for one in place.iterdir() if one.is_dir()) if place.is_dir() else []

@@ -227,3 +227,21 @@ def test_damaged_folders_are_refused(tmp_path):
             sd.distributed.load(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="is not there"):
         sd.distributed.load(tmp_path / "nowhere")
+
+
+def test_columns_of_files_that_dask_reads_together_keep_their_partitions(tmp_path):
+    """It reads small columns of several files as one partition, of X as of y, or of y alone."""
+    table, _ = people()
+    for place in range(3):
+        table.iloc[100 * place : 100 * (place + 1)].to_parquet(tmp_path / f"{place}.parquet")
+    parts = dd.read_parquet([tmp_path / f"{place}.parquet" for place in range(3)])
+    found = sd.distributed.privatize(
+        RELEASE, parts[["age", "hours", "place"]], parts["rich"], folder=tmp_path / "out", random_state=7
+    )
+    assert found.X.chunks[0] == found.y.chunks[0] == (100, 100, 100)
+
+
+def test_a_data_frame_of_dask_is_refused_in_memory_with_what_takes_it():
+    _, parts = people()
+    with pytest.raises(TypeError, match=r"DataFrame of dask, whose rows .* X\.compute\(\).* symdebias\.distributed"):
+        RELEASE.privatize(parts[["age", "hours", "place"]], parts["rich"])
