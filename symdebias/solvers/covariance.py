@@ -74,6 +74,7 @@ def at_root(
     kind: str = "sandwich",
     by_descent: bool = False,
     curvature: float | None = None,
+    stacklevel: int = 4,
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
@@ -86,8 +87,8 @@ def at_root(
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
     says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
     is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
-    parameters are like is looked at, and intervals allow for what is not known of the curvature. A VarianceWarning says
-    that the records rule out none of them.
+    parameters are like is looked at, and intervals allow for what is not known of the curvature. A VarianceWarning, of
+    the caller that `stacklevel` names, says that the records rule out none of them.
     """
     correction = records.correction
     refuse_one_label(records, penalty)
@@ -123,7 +124,7 @@ def at_root(
         if longer is not None:
             notes.append(longer)
             # Intervals alone would be taken for more than they are.
-            warnings.warn(longer, VarianceWarning, stacklevel=4)
+            warnings.warn(longer, VarianceWarning, stacklevel=stacklevel)
     if safeguards:
         refusal = (
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
