@@ -237,7 +237,8 @@ def evaluate(
         What the metric is a share of (positives, predicted positives, the variance of the target) is not told apart
         from 0.
     TypeError, ValueError
-        An argument or the data do not fit.
+        An argument or the data do not fit, as a radius does not beyond which released scores lie by more than their
+        noise makes.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.scores import ReleasedScores, Spread
+from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
@@ -177,6 +177,12 @@ def mean_loss(
             "loss. Declare it in its score."
         )
     kernel_records = corrected.records(records.X, records.y, by_blocks=True)
+    correction = kernel_records.correction
+    # Noise of categories and that of a spherical cap depend on the score.
+    is_additive = not correction.design.categorical and correction.zonal is None
+    if radius is not None and is_residual is not None and corrected.design is not None and is_additive:
+        for theta in thetas:
+            require_promised(records, theta, radius, is_residual=is_residual)
     size = math.sqrt(float(records.means(_squared_target)))
     return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
 

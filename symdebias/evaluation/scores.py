@@ -35,6 +35,9 @@ _MOST_COMBINATIONS = 512
 _BLOCK = 4096
 # Numbers of records that are looked at at a time, and powers of two that the number of these is between.
 _NUMBERS, _LEAST_POWER, _MOST_POWER = 2**17, 8, 14
+# A promised range is broken where released scores exceed it by so many standard errors more than noise explains; the
+# largest kurtosis that noise is supposed to have.
+_BROKEN, _KURTOSIS = 4.0, 10.0
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
 
@@ -385,6 +388,36 @@ class Spread:
         scores, chances = self.normal_scores()
         outside = np.abs(scores) > radius
         return float(chances[outside] @ function(scores[outside])) if outside.any() else 0.0
+
+
+def require_promised(records: Records, theta: FloatArray, radius: float, *, is_residual: bool) -> None:
+    """Raise ValueError where released scores (residuals) say that true ones are not all within a promised radius R.
+
+    With symmetric noise z of variance s the mean of (abs(u + z) - R)_+^2 is convex in u, and largest at u = R: it is
+    E z_+^2 = s/2 there, and what noise beyond 2R makes, of which (abs(z) - 2R)_+^2 <= z^4/(64 R^2) is a bound.
+    """
+    target = records.release.target_noise if is_residual else None
+    noise = Spread.of(records, theta, is_residual=is_residual).noise
+    noise += 0.0 if target is None else target.variance  # type: ignore[union-attr]
+    most = noise / 2 + min(noise, _KURTOSIS * noise**2 / (64 * radius**2)) / 2
+    beyond = functools.partial(_beyond, theta=theta, is_residual=is_residual, radius=radius)
+    mean = float(records.means(beyond))
+    error = math.sqrt(float(records.means(functools.partial(_squared, work=beyond), power=2)))
+    if mean > most + _BROKEN * error:
+        what = "residuals" if is_residual else "scores"
+        raise ValueError(
+            f"radius={radius:g} is no bound on the true {what}: released ones lie beyond it by more than their noise "
+            "makes, and what a surrogate is there has little to do with the metric. Give a larger one, or leave it out."
+        )
+
+
+def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: float) -> FloatArray:
+    """Return the squares of how far estimates of true scores lie beyond a radius."""
+    return np.square(np.maximum(np.abs(_estimated(part, theta, is_residual)[0]) - radius, 0.0))
+
+
+def _squared(part: Records, *, work: Callable[[Records], FloatArray]) -> FloatArray:
+    return np.square(work(part))
 
 
 def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:

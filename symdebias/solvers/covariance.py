@@ -14,6 +14,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK
+from symdebias.correction import Correction
 from symdebias.exceptions import InferenceError, VarianceWarning
 from symdebias.inference import (
     FEWEST_DECIDE,
@@ -59,6 +60,9 @@ _LEAST_LEFT = 0.05
 # An average of iterates that is farther from the root, in standard errors, has intervals that reach over the distance;
 # up to here they cover by hardly more than .001 too seldom.
 _ARRIVED = 0.1
+# Where more than this share of true scores lies beyond the range of a surrogate, its minimum is far from that of the
+# loss, and a bound on the bias to first order does not reach so far. Ranges that fits find have less than a hundredth.
+_MOST_OUTSIDE = 1 / 3
 
 
 def at_root(
@@ -74,6 +78,7 @@ def at_root(
     kind: str = "sandwich",
     by_descent: bool = False,
     curvature: float | None = None,
+    stacklevel: int = 4,
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
@@ -86,8 +91,8 @@ def at_root(
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
     says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
     is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
-    parameters are like is looked at, and intervals allow for what is not known of the curvature. A VarianceWarning says
-    that the records rule out none of them.
+    parameters are like is looked at, and intervals allow for what is not known of the curvature. A VarianceWarning, of
+    the caller that `stacklevel` names, says that the records rule out none of them.
     """
     correction = records.correction
     refuse_one_label(records, penalty)
@@ -123,14 +128,14 @@ def at_root(
         if longer is not None:
             notes.append(longer)
             # Intervals alone would be taken for more than they are.
-            warnings.warn(longer, VarianceWarning, stacklevel=4)
+            warnings.warn(longer, VarianceWarning, stacklevel=stacklevel)
     if safeguards:
         refusal = (
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
             "the constraint, use more records, or release with less noise."
         )
     bias, has_none = _bias(records, theta, hessian, known)
-    refusal = refusal or has_none
+    refusal = refusal or has_none or _out_of_range(correction, theta, known)
     if correction.method.corrects and not correction.is_exact and not refusal:
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
@@ -241,6 +246,22 @@ def _bias(
     bias = bias_bound(records, theta, hessian, known)
     is_bounded = bool(np.all(np.isfinite(bias)))
     return bias, "" if is_bounded else "the bias of the correction has no finite bound here. Use another method."
+
+
+def _out_of_range(correction: Correction, theta: FloatArray, known: ReleasedRecords | None) -> str:
+    """Return why there are no intervals where many true scores lie beyond the range of a surrogate; else nothing."""
+    if correction.surrogates is None or known is None:
+        return ""
+    radius = correction.surrogates.radius
+    share = known.outside(theta, radius)
+    what = "residuals" if known.parts.is_residual else "scores"
+    if share <= _MOST_OUTSIDE:
+        return ""
+    return (
+        f"the surrogate stands for the loss where {what} are at most {radius:.3g}, and {share:.0%} of the true ones "
+        "are estimated to lie beyond, where it has little to do with it: intervals would not cover. Give a radius that "
+        "holds them, or none, so that the fit finds its own."
+    )
 
 
 def _by_students_t(freedom: FloatArray) -> str:

@@ -443,10 +443,12 @@ class _Descents:
         on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
         derivatives, _ = run.derivatives_or_differences()
         theta = frame.lifted(descent.result)
+        # An exact correction needs no scores to train, and what longer parameters are like is asked of it as well.
+        known = ended.known or frame.known(known_scores(ended.resolved, run.tested))
         inference = at_root(
             run, theta, derivatives(theta, True), self.training.penalty, self.training.metric, safeguards=on_the_way,
-            by_descent=True, kind="plug-in sandwich of the average", known=ended.known,
-            curvature=ended.health.curvature,
+            by_descent=True, kind="plug-in sandwich of the average", known=known,
+            curvature=ended.health.curvature, stacklevel=5,
         )  # fmt: skip
         inference = frame.told(ended.resolved, inference)[1]
         return by_batch_means(inference, descent.sums) if covariance == "batch means" else inference

@@ -239,6 +239,31 @@ def test_a_loss_by_a_surrogate_is_within_its_stated_bias(metric):
     assert naive.value > truth(metric, X, y) + {"log_loss": 0.1, "brier": 0.04}[metric]
 
 
+@pytest.mark.parametrize("metric", ["log_loss", "brier"])
+def test_a_promised_range_that_released_scores_leave_is_refused(metric):
+    """Scores have a standard deviation of 2.5: with a range of 1, 15 and 0% of intervals covered."""
+    rng = np.random.default_rng(8)
+    X, theta = rng.normal(size=(3_000, 2)), [2.0, -1.5]
+    y = np.where(rng.random(3_000) < 1 / (1 + np.exp(-X @ theta)), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.4))
+    noised = release.privatize(X, y, random_state=9)
+    for radius in (1.0, 3.0):
+        with pytest.raises(ValueError, match=rf"radius={radius:g} is no bound on the true scores"):
+            evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=radius)
+    assert evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=10.0).bias_is_certified
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.5, 1.0])
+def test_a_range_at_whose_ends_all_scores_lie_is_taken(noise):
+    """Noise makes the most beyond a range there; one such promise in 30,000 would be refused."""
+    rng = np.random.default_rng(3)
+    X = np.sign(rng.normal(size=(4_000, 1)))
+    y = np.where(rng.random(4_000) < 1 / (1 + np.exp(-X[:, 0])), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(noise))
+    noised = release.privatize(X, y, random_state=4)
+    assert evaluate([1.0], noised.X, noised.y, metric="brier", release=release, radius=1.0).bias_is_certified
+
+
 def test_declared_bounds_certify_the_bias():
     mechanism = sd.GaussianMechanism(epsilon=6.0, delta=1e-5, radius=1.0)
     rng = np.random.default_rng(0)

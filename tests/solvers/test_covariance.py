@@ -528,3 +528,28 @@ def test_intervals_of_descent_reach_over_the_distance_to_the_root():
     assert np.all(high - low > 2 * (1.6 * early.standard_errors + apart))
     assert any("widened by that distance" in note for note in early.inference.notes)
     assert not late.bias_bound.any()
+
+
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+@pytest.mark.parametrize(("radius", "is_refused"), [(2.5, True), (8.0, False)])
+def test_a_range_that_most_true_scores_lie_beyond_has_no_intervals(solver, radius, is_refused):
+    """Scores are about 4: with a range of 2.5 minima are two standard errors off, and 90% of intervals cover."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(8_000, 2))
+    y = np.where(rng.random(8_000) < 1 / (1 + np.exp(-X @ [1.0, -0.7] - 4)), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=5)
+    corrected = sd.debias(
+        sd.losses.logistic(), noised.release, method="surrogate", radius=radius, score_variance=0.4, n=8_000
+    )
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    if solver == "sgd":
+        fit = sd.sgd(
+            corrected, noised.X, noised.y, covariance="plug-in", average=True, start=fit.theta, step_size=1e-6,
+            random_state=0,
+        )  # fmt: skip
+    if is_refused:
+        with pytest.raises(InferenceError, match=r"scores are at most 2.5, and \d+% of the true ones"):
+            fit.confidence_interval()
+    else:
+        assert np.all(np.isfinite(fit.confidence_interval()))

@@ -47,6 +47,17 @@ def test_a_fit_that_rules_them_out_says_nothing(loss, truth, noise):
     assert SAID not in fit.summary()
 
 
+def test_descent_on_the_same_records_says_so_as_well():
+    fit, noised = fitted_with_a_word("exponential", [0.6, -0.3], 1.0, seed=9)
+    with pytest.warns(sd.exceptions.VarianceWarning, match=SAID) as said:
+        descent = sd.sgd(
+            fit.corrected, noised.X, noised.y, covariance="plug-in", start=fit.theta, step_size=1e-6, batch_size=64,
+            average=True, random_state=0,
+        )  # fmt: skip
+    assert [Path(one.filename).name for one in said] == [Path(__file__).name]
+    assert f"up to 5 {SAID}" in descent.summary()
+
+
 def test_the_statistic_is_the_score_in_the_direction_of_theta():
     """Its largest value, by the gradients of single records at the four places, is what the note says."""
     fit, noised = fitted_with_a_word("exponential", [0.6, -0.3], 1.0, seed=9)
