@@ -46,14 +46,6 @@ def is_table(X: Any) -> bool:
     """
     if isinstance(X, np.ndarray):
         return False
-    if _package(X) in _ELSEWHERE and hasattr(X, "columns"):
-        way = "leave them on disk in Parquet, and read them by symdebias.blocks"
-        if _package(X) == "dask":
-            way = "use the function of the same name of symdebias.distributed"
-        raise TypeError(
-            f"X is a {type(X).__name__} of {_package(X)}, whose rows are not in memory. Pass a table of records, "
-            f"{_ELSEWHERE[_package(X)]}; or {way}."
-        )
     if _package(X) in _THROUGH_NARWHALS and _is_lazy(X):
         raise TypeError(
             f"X is a {type(X).__name__} of {_package(X)}, whose rows are not there yet. Pass a table of records: "
@@ -71,14 +63,27 @@ def is_column(values: Any) -> bool:
     return _package(values) in _THROUGH_NARWHALS or (hasattr(values, "name") and hasattr(values, "to_numpy"))
 
 
+def _require_here(X: Any) -> None:
+    """Raise TypeError for a table whose rows are not in memory, though its names are."""
+    if _package(X) in _ELSEWHERE:
+        way = "leave them on disk in Parquet, and read them by symdebias.blocks"
+        if _package(X) == "dask":
+            way = "use the function of the same name of symdebias.distributed"
+        raise TypeError(
+            f"X is a {type(X).__name__} of {_package(X)}, whose rows are not in memory. Pass a table of records, "
+            f"{_ELSEWHERE[_package(X)]}; or {way}."
+        )
+
+
 def frame(table: Any) -> Any:
     """Return a table by whose names columns are looked up: itself, or narwhals's view of it.
 
     Raises
     ------
     ValueError, TypeError
-        A name stands twice, or it is a batch of records.
+        A name stands twice; or it is a batch of records, or its rows are not in memory.
     """
+    _require_here(table)
     if _package(table) == "pyarrow":
         if type(table).__name__ == "RecordBatch":
             raise TypeError("X is a RecordBatch of pyarrow. Pass a table of it, pyarrow.Table.from_batches([X]).")
@@ -227,7 +232,8 @@ def reordered(data: Any, order: Any) -> Any:
 
 
 def number_of_rows(table: Any) -> int:
-    """Return how many records a table has."""
+    """Return how many records a table has, which are in memory."""
+    _require_here(table)
     return int(table.num_rows) if _package(table) == "pyarrow" else len(table)
 
 

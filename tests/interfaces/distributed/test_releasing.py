@@ -241,7 +241,11 @@ def test_columns_of_files_that_dask_reads_together_keep_their_partitions(tmp_pat
     assert found.X.chunks[0] == found.y.chunks[0] == (100, 100, 100)
 
 
-def test_a_data_frame_of_dask_is_refused_in_memory_with_what_takes_it():
+def test_a_data_frame_of_dask_is_refused_in_memory_with_what_takes_it(tmp_path):
     _, parts = people()
-    with pytest.raises(TypeError, match=r"DataFrame of dask, whose rows .* X\.compute\(\).* symdebias\.distributed"):
-        RELEASE.privatize(parts[["age", "hours", "place"]], parts["rich"])
+    for call in (
+        lambda: RELEASE.privatize(parts[["age", "hours", "place"]], parts["rich"]),
+        lambda: sd.blocks.privatize(RELEASE, parts, tmp_path / "out", target="rich"),
+    ):
+        with pytest.raises(TypeError, match=r"DataFrame of dask, .* X\.compute\(\).* symdebias\.distributed"):
+            call()
