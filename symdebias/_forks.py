@@ -9,9 +9,14 @@ class LockOfThreads:
 
     The lock that it got may be held by a thread that it did not get, and would be so for ever.
 
+    Parameters
+    ----------
+    is_reentrant : bool
+        Whether a thread that has the lock may ask for it again.
+
     Attributes
     ----------
-    lock : threading.Lock
+    lock : threading.Lock or threading.RLock
         That of this process.
 
     Examples
@@ -22,10 +27,11 @@ class LockOfThreads:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_reentrant: bool = False) -> None:
+        self._kind = threading.RLock if is_reentrant else threading.Lock
         self._renew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = self._kind()

@@ -54,7 +54,7 @@ class Tiered:
     def compiled(self):
         """The kernel of the library."""
         # No other thread makes a plain kernel meanwhile, for which nothing is compiled.
-        with cache._LOCK:
+        with cache._THREADS.lock:
             if self._compiled is None:
                 self._compiled = self._compile_it()
         return self._compiled

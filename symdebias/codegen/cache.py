@@ -33,6 +33,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
+from symdebias._forks import LockOfThreads
 from symdebias._garbage import uncollected
 from symdebias._progress import is_looked_at
 from symdebias.codegen import direct
@@ -57,17 +58,7 @@ _MANIFEST = "manifest.json"
 _LAYOUT = 5
 # Answers agree to this much of the largest number in them.
 _SAME = 1e-12
-_LOCK = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Give a forked process a lock of its own: the one that it got may be held by a thread that it did not get."""
-    global _LOCK
-    _LOCK = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_THREADS = LockOfThreads(is_reentrant=True)
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,7 @@ def compile_kernel(source: KernelSource) -> Callable[..., Any]:
     The folder is ``$SYMDEBIAS_CACHE``, or ``symdebias`` in the user's cache folder;
     ``SYMDEBIAS_CACHE=off`` keeps nothing on disk.
     """
-    with _LOCK:
+    with _THREADS.lock:
         return _compile(source.key, source)
 
 
@@ -118,7 +109,7 @@ def plain_kernel(source: KernelSource) -> Callable[..., Any]:
     source : KernelSource
         What not to compile.
     """
-    with _LOCK:
+    with _THREADS.lock:
         before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
         try:
             return _execute(f"<plain symdebias kernel {_function_name(source)}>", source, keep=False)

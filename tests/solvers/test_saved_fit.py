@@ -181,20 +181,20 @@ def scaled(corrected, factor):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_a_forked_process_is_not_stopped_by_a_lock_that_it_got():
-    cache._LOCK.acquire()
+    cache._THREADS.lock.acquire()
     try:
         worker = multiprocessing.get_context("fork").Process(target=_take_lock)
         worker.start()
         worker.join(20)
         assert worker.exitcode == 0
     finally:
-        cache._LOCK.release()
+        cache._THREADS.lock.release()
 
 
 def _take_lock():
     """In another thread than the one that survives the fork, which would own the lock."""
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(cache._LOCK.acquire, timeout=5).result()
+        assert pool.submit(cache._THREADS.lock.acquire, timeout=5).result()
 
 
 @pytest.mark.compiled
