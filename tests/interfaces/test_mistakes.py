@@ -375,7 +375,7 @@ CALLS = [
     ("one column in one vector", lambda: sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)), "margin"), "Pass a mechanism with radius="),
     ("numbers as labels", lambda: MARGIN.privatize(AGES, AGES[:, 0]), r"labels must be -1 or \+1; got 20 other values.*recode"),
     ("another generator", lambda: BALL.privatize(AGES, Y, random_state=np.random.RandomState(0)), "got RandomState. Pass a seed"),
-    ("y of two dimensions", lambda: BALL.privatize(AGES, Y[:, None]), r"y must have one dimension.*Pass y.ravel\(\)"),
+    ("y of two dimensions", lambda: BALL.privatize(AGES, Y[:, None]), r"y must have one dimension.*Pass numpy.ravel\(y\)"),
     ("true and false as labels", lambda: BALL.privatize(AGES, Y > 0), "got bool. Convert it first"),
     ("two columns of one name", lambda: BALL.privatize(pd.DataFrame(AGES, columns=["a", "a"]), Y), "more than one column named a. Give"),
     ("numbers as names", lambda: BALL.privatize(pd.DataFrame(AGES), Y), "is not text, but has the type int.*Rename the columns"),
