@@ -92,6 +92,7 @@ autosummary_context = {
     "strangers": "object,BaseEstimator,ClassifierMixin,RegressorMixin,TransformerMixin,tuple,dict,str",
     # What scikit-learn makes for each estimator.
     "routed": "set_fit_request, set_partial_fit_request, set_predict_request, set_predict_proba_request, "
+    "set_predict_log_proba_request, "
     "set_decision_function_request, set_score_request, get_metadata_routing, set_output",
 }
 
