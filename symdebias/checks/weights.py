@@ -1,8 +1,10 @@
 """Are weights made of the noised labels, categories or numbers that they weigh? Noise in weights is not undone."""
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,8 @@ from symdebias.release import Release
 # So many records are looked at, or as many fewer as there are columns, but no fewer than the second number; and so
 # unlikely it must be that noise leaves weights a function of what it made.
 _LOOKED_AT, _FEWEST, _NUMBERS, _FALSE_ALARM = 10_000, 1_000, 400_000, 1e-9
-# Channels of more pairs of values are not looked at together.
-_MOST_PAIRS = 2_000
+# Channels of more pairs of values are not looked at together; so many records are looked at first.
+_MOST_PAIRS, _FIRST = 2_000, 300
 # Numbers within this share of the standard deviation of their noise are next to each other. Each of them makes an order
 # this many times as likely, at most, as where it were chance: that takes true values which on average are four standard
 # deviations apart, and such do not come to be so close.
@@ -72,36 +74,54 @@ def refuse_weights_of_noise(
     spreads = np.sqrt(release.feature_variances(width))
     channels = list(_channels(release, width))
     seen: Any = matrix[rows] if channels or spreads.any() else np.zeros((len(given), 0))
-    of_target = release.target_noise
-    codes = [(column, noise, seen[:, column].astype(np.int64)) for column, noise in channels]
+    of_target, released = release.target_noise, []
     if isinstance(of_target, ChannelNoise):
-        labels = places_among(of_target.outputs, np.asarray(target[rows]))
-        if _is_of(labels, given, np.array(of_target.matrix)):
+        released.append(_Released("label", places_among(of_target.outputs, np.asarray(target[rows])), of_target))
+    elif isinstance(of_target, AdditiveNoise) and not has_offset:
+        if _goes_with(np.asarray(target[rows]), given, math.sqrt(of_target.variance)):
+            raise _made_of("a function of the released target")
+    released += [
+        _Released(f"category of column {_name(release, column)}", seen[:, column].astype(np.int64), noise)
+        for column, noise in channels
+    ]
+    _, of_weights = np.unique(given, return_inverse=True)
+    for one in released:
+        if not _is_of(one.codes, of_weights, one.chances):
+            continue
+        if one.what == "label":
             raise ValueError(
                 "sample_weight is one number for each released label. Labels were noised, and the noise is not undone "
                 "in weights that are made of them. Write the weight into the loss as a function of its label, which is "
                 "corrected with it: (3 + 2*y)*log(1 + exp(-u*y)) weighs the label +1 five times as much as -1."
             )
-    elif isinstance(of_target, AdditiveNoise) and not has_offset:
-        if _goes_with(np.asarray(target[rows]), given, math.sqrt(of_target.variance)):
-            raise ValueError(
-                "sample_weight is a function of the released target. It was noised, and the noise is not undone in "
-                "weights that are made of it. Leave them out, or make weights of what is released as it is."
-            )
-    for column, noise, own in codes:
-        if _is_of(own, given, np.array(noise.matrix)):
-            raise _made_of(release, column, "one number for each released category")
-    if isinstance(of_target, ChannelNoise):
-        for column, noise, own in codes:
-            if _is_of_both((labels, of_target), (own, noise), given):
-                raise _made_of(release, column, "one number for each released label and category")
-    for (one, of_one, first), (other, of_other, second) in itertools.combinations(codes, 2):
-        if _is_of_both((first, of_one), (second, of_other), given):
-            of_both = f"one number for each released category of column {_name(release, one)} and"
-            raise _made_of(release, other, of_both)
+        raise _made_of(f"one number for each released {one.what}")
+    for one, other in itertools.combinations(released, 2):
+        count = len(other.noise.outputs)
+        if len(one.noise.outputs) * count > _MOST_PAIRS:
+            continue
+        codes = one.codes * count + other.codes
+        if _is_of(codes, of_weights, functools.partial(one.chances_with, other)):
+            raise _made_of(f"one number for each released {one.what} and {other.what}")
     for column in np.flatnonzero(spreads).tolist():
         if _goes_with(seen[:, column], given, float(spreads[column])):
-            raise _made_of(release, column, "a function of the released numbers")
+            raise _made_of(f"a function of the released numbers of column {_name(release, column)}")
+
+
+@dataclass(frozen=True)
+class _Released:
+    """What was released of a few values."""
+
+    what: str
+    codes: IntegerArray  # Their places among the values.
+    noise: ChannelNoise
+
+    def chances(self) -> FloatArray:
+        """Return the probabilities of released values in a row for each true one."""
+        return np.array(self.noise.matrix)
+
+    def chances_with(self, other: "_Released") -> FloatArray:
+        """Return those of pairs of values with another's."""
+        return np.asarray(np.kron(self.chances(), other.chances()), dtype=np.float64)
 
 
 def _channels(release: Release, width: int) -> Iterator[tuple[int, ChannelNoise]]:
@@ -115,42 +135,40 @@ def _name(release: Release, column: int) -> str | int:
     return column if release.columns is None else release.columns[column]
 
 
-def _made_of(release: Release, column: int, what: str) -> ValueError:
+def _made_of(what: str) -> ValueError:
     return ValueError(
-        f"sample_weight is {what} of column {_name(release, column)}. It was noised, and the noise is not undone in "
-        "weights that are made of it. Leave them out, or make weights of what is released as it is."
+        f"sample_weight is {what}. It was noised, and the noise is not undone in weights that are made of it. Leave "
+        "them out, or make weights of what is released as it is."
     )
 
 
-def _is_of_both(
-    first: tuple[IntegerArray, ChannelNoise], second: tuple[IntegerArray, ChannelNoise], weights: FloatArray
-) -> bool:
-    """Whether weights are a function of two released values together, given by their places with their noises."""
-    (one, of_one), (other, of_other) = first, second
-    count = len(of_other.outputs)
-    if len(of_one.outputs) * count > _MOST_PAIRS:
-        return False
-    return _is_of(one * count + other, weights, np.kron(np.array(of_one.matrix), np.array(of_other.matrix)))
-
-
-def _is_of(codes: IntegerArray, weights: FloatArray, chances: FloatArray) -> bool:
-    """Whether weights are a function of released values, given by their places, and would not be by chance.
+def _is_of(codes: IntegerArray, of_weights: IntegerArray, chances: Callable[[], FloatArray]) -> bool:
+    """Whether weights are a function of released values, both given by their places, and would not be by chance.
 
     There are as many functions as powers of the number of different weights. Whatever went in, a record gets a value
     of its own weight with at most the largest probability of these values; those that do not occur may have any weight.
-    `chances` has the probabilities of released values in a row for each true one.
+    `chances` returns the probabilities of released values in a row for each true one.
     """
-    sizes, of_weights = np.unique(weights, return_inverse=True)
-    pairs = np.unique(codes * len(sizes) + of_weights)
-    own_codes, own_weights = np.divmod(pairs, len(sizes))
-    if not 1 < len(np.unique(own_codes)) == len(pairs):
+    counts = np.bincount(of_weights)
+    # Most weights are told by a few records.
+    if not _is_function(np.unique(codes[:_FIRST] * len(counts) + of_weights[:_FIRST]) // len(counts)):
         return False
-    free = chances.sum(axis=1) - chances[:, own_codes].sum(axis=1)
-    likelihood = len(pairs) * math.log(len(sizes))
-    for size, count in enumerate(np.bincount(of_weights)):
-        chance = free + chances[:, own_codes[own_weights == size]].sum(axis=1)
+    pairs = np.unique(codes * len(counts) + of_weights)
+    own_codes, own_weights = np.divmod(pairs, len(counts))
+    if len(pairs) < 2 or not _is_function(own_codes):
+        return False
+    rows = chances()
+    free = rows.sum(axis=1) - rows[:, own_codes].sum(axis=1)
+    likelihood = len(pairs) * math.log(len(counts))
+    for size, count in enumerate(counts):
+        chance = free + rows[:, own_codes[own_weights == size]].sum(axis=1)
         likelihood += count * math.log(min(1.0, float(chance.max())))
     return likelihood < math.log(_FALSE_ALARM)
+
+
+def _is_function(own_codes: IntegerArray) -> bool:
+    """Whether each value, of the ordered ones of different pairs with a weight, has one weight."""
+    return bool(np.all(np.diff(own_codes) > 0))
 
 
 def _goes_with(values: FloatArray, weights: FloatArray, spread: float) -> bool:
