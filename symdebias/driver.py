@@ -1,7 +1,6 @@
 """Debias a loss under a release: check that they fit, choose a method, and say why."""
 
 import contextlib
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ from symdebias.derivation import (
 )
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss, logistic
-from symdebias.losses.loss import require_loss
+from symdebias.losses.loss import require_loss, without_target_alone
 from symdebias.losses.shifts import ignores_shifts
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.mechanisms.ranges import Labels
@@ -223,7 +222,7 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
             found.append(
                 f"fit each label against one of them by symdebias.losses.logistic().against(label, baseline, of=({of}))"
             )
-    shorter, left_out = _without_target_alone(loss)
+    shorter, left_out = without_target_alone(loss)
     if left_out != 0 and any(_works(shorter, release, one) for one in (Exact(), Surrogate())):
         found.append(f"leave out {left_out}, which depends on the target alone: fits are the same without it")
     if "surrogate" not in tried and _works(loss, release, Surrogate()):
@@ -236,16 +235,6 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
                 found.append(f"release {where} with {what}")
                 break
     return found
-
-
-def _without_target_alone(loss: Loss) -> tuple[Loss, sp.Expr]:
-    """Return a loss without the terms that no parameter is in, and these terms."""
-    alone, rest = loss.expression.as_independent(*loss.scores, *loss.parameters, *loss.features, as_Add=True)
-    if not alone.free_symbols:
-        return loss, sp.Integer(0)
-    shorter = copy.copy(loss)
-    object.__setattr__(shorter, "expression", rest)
-    return shorter, alone
 
 
 def _works(loss: Loss, release: Release, approach: Method) -> bool:

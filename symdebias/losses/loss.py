@@ -232,11 +232,7 @@ class Loss:
         >>> Loss((u - y) ** 2, score=u, target=y).with_target_values((0, 1, 2)).target_values
         (0.0, 1.0, 2.0)
         """
-        declared: Loss = object.__new__(type(self))
-        declared._declare(
-            self.expression, scores=self.scores, features=self.features, parameters=self.parameters,
-            target=self.target, target_values=values, name=self.name,
-        )  # fmt: skip
+        declared = self._redeclared(self.expression, target_values=values)
         if self.target_values is not None and set(self.target_values) != set(declared.target_values or ()):
             # At y = 0 the loss of the margin y u, say, is the same for all scores.
             raise ValueError(
@@ -280,13 +276,8 @@ class Loss:
                 f"{shown(values, 60)} are not at the distances of {shown(self.target_values, 60)}, the target values "
                 "of the loss. Number the labels from 0 on, in steps of one."
             )
-        recoded: Loss = object.__new__(type(self))
-        recoded._declare(
-            self.expression.xreplace({self.target: old[0] - rate * new[0] + rate * self.target}),
-            scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
-            target_values=wanted, name=self.name,
-        )  # fmt: skip
-        return recoded
+        moved = old[0] - rate * new[0] + rate * self.target
+        return self._redeclared(self.expression.xreplace({self.target: moved}), target_values=wanted)
 
     def against(self, label: float, baseline: float, *, of: Sequence[float]) -> "Loss":
         """Return this loss of two labels for one label of several against another; records of the rest count nothing.
@@ -337,11 +328,9 @@ class Loss:
             self.expression.xreplace({self.target: sp.nsimplify(value, rational=True)}) for value in self.target_values
         )
         places = [sp.Eq(self.target, sp.nsimplify(value, rational=True)) for value in (label, baseline)]
-        against: Loss = object.__new__(type(self))
-        against._declare(
-            sp.Piecewise((upper, places[0]), (lower, places[1]), (sp.Integer(0), True)),
-            scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
-            target_values=values, name=f"{self.name or 'loss'} of {label:g} against {baseline:g}",
+        against = self._redeclared(
+            sp.Piecewise((upper, places[0]), (lower, places[1]), (sp.Integer(0), True)), target_values=values,
+            name=f"{self.name or 'loss'} of {label:g} against {baseline:g}",
         )  # fmt: skip
         _check_labels(against.expression, (*self.scores, *self.features, *self.parameters), against.target, values)
         return against
@@ -389,6 +378,17 @@ class Loss:
             f"Loss.of_features({self.expression}, features={self.features}, "
             f"parameters={self.parameters}, target={self.target}{values})"
         )
+
+    def _redeclared(
+        self, expression: sp.Expr, *, target_values: Sequence[float] | None, name: str | None = None
+    ) -> "Loss":
+        """Return a loss in the same symbols, of the same name where no other is given."""
+        found: Loss = object.__new__(type(self))
+        found._declare(
+            expression, scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
+            target_values=target_values, name=self.name if name is None else name,
+        )  # fmt: skip
+        return found
 
     def _declare(
         self,
@@ -445,6 +445,14 @@ class Loss:
                 ("name", name),
             ):
                 object.__setattr__(self, field, value)
+
+
+def without_target_alone(loss: Loss) -> tuple[Loss, sp.Expr]:
+    """Return a loss without the terms that no parameter is in, and these terms; 0 where there are none."""
+    alone, rest = loss.expression.as_independent(*loss.scores, *loss.parameters, *loss.features, as_Add=True)
+    if not alone.free_symbols:
+        return loss, sp.Integer(0)
+    return loss._redeclared(rest, target_values=loss.target_values), alone
 
 
 def _several(symbols: Any) -> tuple[sp.Symbol, ...]:
