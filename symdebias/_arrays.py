@@ -137,6 +137,12 @@ def _selection(names: Sequence[str]) -> str:
     return f": pass X[{listed}]." if names and len(listed) <= 200 else "."
 
 
+def _of_other_dimension(name: str, shape: tuple[int, ...], what: str) -> ValueError:
+    """Return the error of an array that should have one dimension: a value, or a number, for each record."""
+    advice = f"Pass numpy.ravel({name})." if len(shape) == 2 and 1 in shape else f"Pass one {what} per record."
+    return ValueError(f"{name} must have one dimension; its shape is {shape}. {advice}")
+
+
 def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray:
     """Return categorical values as codes 0 to k - 1, float64: places among the declared ones, all text or all numbers.
 
@@ -150,8 +156,7 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     # As a schema reads them.
     as_text = "True" in places or "False" in places
     if array.ndim != 1:
-        advice = f"Pass numpy.ravel({name})." if array.ndim == 2 and 1 in array.shape else "Pass one value per record."
-        raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. {advice}")
+        raise _of_other_dimension(name, array.shape, "value")
     found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
         if as_text and isinstance(value, (bool, np.bool_)):
@@ -609,10 +614,7 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
         raise ValueError(f"{name} must have one dimension; got a table. Pass one of its columns.")
     vector = _numbers(values, name)
     if vector.ndim != 1:
-        advice = (
-            f"Pass numpy.ravel({name})." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
-        )
-        raise ValueError(f"{name} must have one dimension; its shape is {vector.shape}. {advice}")
+        raise _of_other_dimension(name, vector.shape, "number")
     if len(vector) != rows:
         raise ValueError(
             f"{name} has {len(vector)} entries, but X has {rows} rows. Pass one per record; records are the rows of X."

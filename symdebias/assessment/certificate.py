@@ -184,7 +184,7 @@ class Certificate:
     def _reach(self, limit: float) -> str:
         # The noise variance of the score grows with the square of the radius.
         radius = self.theta_radius * math.sqrt(limit / self.normal_variance)
-        noise = "noise" if self.normal_variance == self.noise_variance else "normal noise"
+        noise = "noise" if math.isclose(self.normal_variance, self.noise_variance) else "normal noise"
         return f"the {noise} variance of the score is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
 
 
