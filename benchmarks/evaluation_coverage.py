@@ -1,6 +1,7 @@
 """Do intervals of metrics from released records cover? Brier score, ROC area, F1 and R2 over families of records.
 
     python benchmarks/evaluation_coverage.py [--draws 100] [--records 3000] [--population 400000]
+    python benchmarks/evaluation_coverage.py --tails [--draws 400]
     SYMDEBIAS_DATA=folder python benchmarks/evaluation_coverage.py --adult [--draws 20]
 
 A model with parameters (1, -1) and an intercept; labels are logistic in 1.5 times the score, numbers are the score plus
@@ -9,11 +10,16 @@ intercept of -2.2 and the threshold -1. Each draw is one of records and of noise
 population, spread, what is stated, how many of the 95% intervals cover (label_model="logistic"), and how many draws
 have none: one record or two decide the standard error.
 
+With --tails it is the mean squared error of numbers, released with normal noise of 0.5, where what the model leaves of
+them has the named distribution: how many intervals of 100, 400 and 3,000 records cover, those that end where few
+records that decide a skewed mean put the end, and those that reach as far on both sides.
+
 With --adult the records are the test set of UCI Adult, and the model is fitted to the true training set. Each draw is
 one of the noise: features by a spherical cap at a budget of 6, labels by randomized response at 2.
 """
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
@@ -94,6 +100,37 @@ def compare(shape, noise, options):
             )
 
 
+ERRORS = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "t, 5 degrees": lambda rng, n: rng.standard_t(5, n),
+    "t, 4 degrees": lambda rng, n: rng.standard_t(4, n),
+    "lognormal": lambda rng, n: np.exp(rng.normal(size=n)) - np.exp(0.5),
+}
+SQUARES = {"normal": 1.0, "t, 5 degrees": 5 / 3, "t, 4 degrees": 2.0, "lognormal": np.exp(2) - np.exp(1)}
+
+
+def tails(draws):
+    theta, noise = np.array([1.0, -1.0]), sd.GaussianMechanism.from_scale(0.5)
+    release = sd.Release(noise, noise)
+    print(f"{'errors':<14}{'records':>8}{'covered':>9}{'symmetric':>11}{'longer':>8}{'none':>6}")
+    for errors, draw in ERRORS.items():
+        for records in (100, 400, 3_000):
+            rng, rows = np.random.default_rng(records), []
+            for _ in range(draws):
+                X = rng.normal(size=(records, 2))
+                noised = release.privatize(X, X @ theta + draw(rng, records), random_state=int(rng.integers(2**31)))
+                found = sd.evaluation.evaluate(theta, noised.X, noised.y, metric="squared_error", release=release)
+                both = [one.interval_or_none() for one in (found, replace(found, skewness=0.0))]
+                if None not in both:
+                    covers = [low <= SQUARES[errors] <= high for low, high in both]
+                    rows.append([*covers, (both[0][1] - both[0][0]) / (both[1][1] - both[1][0])])
+            covered, symmetric, longer = np.mean(rows, axis=0)
+            print(
+                f"{errors:<14}{records:>8,}{covered:>9.3f}{symmetric:>11.3f}{longer:>8.2f}{draws - len(rows):>6}",
+                flush=True,
+            )
+
+
 def adult(draws):
     train, test = datasets.adult_parts()
     low, high, norm = np.array([17, 1, 1, -1, -1]), np.array([80, 16, 80, 1, 1]), 1.7
@@ -136,11 +173,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int)
     parser.add_argument("--adult", action="store_true")
+    parser.add_argument("--tails", action="store_true")
     parser.add_argument("--records", type=int, default=3_000)
     parser.add_argument("--population", type=int, default=400_000)
     options = parser.parse_args()
     if options.adult:
         adult(options.draws or 20)
+        return
+    if options.tails:
+        tails(options.draws or 400)
         return
     options.draws = options.draws or 100
     print(

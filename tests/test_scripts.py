@@ -341,6 +341,7 @@ LONG = {
     "faults.py --times 1": "35 kinds, 35 faults, 0 with a loss",
     "evaluation.py --draws 2": "one standard error",
     "evaluation_coverage.py --draws 2 --records 3000 --population 20000": "rare label    normal 1, labels 1      f1",
+    "evaluation_coverage.py --tails --draws 10": "lognormal        3,000",
     "start_up.py": "second process: import + train 1,000 rows",
     "m_estimation.py --n 5000 --columns 2 --repeats 1": "m_estimate: Poisson",
     "intervals.py --replicates 100 --part 'least squares' --processes 1": "p 10, target noise 1",

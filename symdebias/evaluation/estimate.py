@@ -22,7 +22,7 @@ from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.exceptions import DivergenceError, InferenceError
-from symdebias.inference import MANY_DECIDE, critical_value
+from symdebias.inference import MANY_DECIDE, critical_value, skewed_reaches
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -71,6 +71,9 @@ class Estimate:
     degrees_of_freedom : float or None
         Those of the standard error, where it rests on few values: on few records far from the others, on few clusters,
         or on noise that was estimated.
+    skewness : float
+        That of the estimate where few records or clusters decide it, and 0 otherwise: the sum of d^3 over the sum of
+        d^2 to the power 1.5, with d what each does to it.
 
     Examples
     --------
@@ -92,12 +95,14 @@ class Estimate:
     method: str
     clusters: int | None = None
     degrees_of_freedom: float | None = None
+    skewness: float = 0.0
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
 
         It is by Student's t where there are `degrees_of_freedom`. The variance of a share m goes with m (1 - m): where
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
+        Of other metrics the end on the side of the long tail is farther out by the skewness (Hall 1992).
 
         Parameters
         ----------
@@ -130,10 +135,11 @@ class Estimate:
                     f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
                     "tell how rare it is, and an interval would not cover. Give more records."
                 )
-        reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error
-        low, high = self.value - reach, self.value + reach
+        reach = critical_value(LEVEL.check("level", level), 0.0, freedom)
+        below, above = (reach, reach) if self.metric in _SHARES else skewed_reaches(reach, self.skewness)
+        low, high = self.value - below * self.standard_error, self.value + above * self.standard_error
         if self.metric in _SHARES and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
-            far = _tested_end(self.value, reach)
+            far = _tested_end(self.value, reach * self.standard_error)
             low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
         return low - self.bias, high + self.bias
 
@@ -264,8 +270,10 @@ def evaluate(
 
     Few records may decide the standard error, as (sum v^2)^2/sum v^4 of their deviations v from the mean counts them:
     below 50 of them the interval is by Student's t with twice as many degrees of freedom (Satterthwaite 1946), as those
-    of fits are, and that of a share reaches farther on the side of 1/2 (Wilson 1927). Where the noise of the release
-    was estimated, the standard error has the error of that estimate in it, with theta as given.
+    of fits are. That of a share then reaches farther on the side of 1/2 (Wilson 1927), and that of another metric on
+    the side of the long tail of the deviations (Hall 1992): where the estimate lies far on the other side, too few
+    large ones were drawn, and the standard error is too small as well. Where the noise of the release was estimated,
+    the standard error has the error of that estimate in it, with theta as given.
 
     References
     ----------
@@ -432,7 +440,7 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     """
     found = metric.judged(theta)
     clusters = found.sums.count_of_clusters
-    freedom = metric.degrees_of_freedom(theta, found)
+    told = metric.decided(theta, found)
     bias = metric.bias(theta, found.sums)
     if math.isnan(bias[0]):
         raise DivergenceError(
@@ -440,7 +448,9 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
             "smaller parameters, or a metric that is exact under this noise."
         )
     records = found.sums.records
-    return Estimate(found.value, found.error, *bias, records, metric.name, metric.method, clusters, freedom)
+    return Estimate(
+        found.value, found.error, *bias, records, metric.name, metric.method, clusters, told.freedom, told.skewness
+    )
 
 
 def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:
@@ -448,8 +458,10 @@ def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool
     records = metric.records
     mean, error = records.mean_and_error(values)
     clusters = None if records.clusters is None else int(records.clusters.max()) + 1
-    freedom = records.degrees_of_freedom(values)
-    return Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters, freedom)
+    told = records.decided(values)
+    return Estimate(
+        mean, error, bias, certified, len(values), metric.name, metric.method, clusters, told.freedom, told.skewness
+    )
 
 
 def with_noise_estimated(found: Estimate, release: Release, value: Callable[[Release], float]) -> Estimate:
@@ -472,5 +484,7 @@ def with_noise_estimated(found: Estimate, release: Release, value: Callable[[Rel
         variance, fourths = variance + added, fourths + added**2 / one.degrees_of_freedom
     if not fourths > 0:
         return found
-    # Satterthwaite's degrees of freedom of the sum.
-    return replace(found, standard_error=math.sqrt(variance), degrees_of_freedom=variance**2 / fourths)
+    # Satterthwaite's degrees of freedom of the sum; what is added is not skewed.
+    error = math.sqrt(variance)
+    skewness = found.skewness * (found.standard_error / error) ** 3
+    return replace(found, standard_error=error, degrees_of_freedom=variance**2 / fourths, skewness=skewness)

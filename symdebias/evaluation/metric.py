@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.sums import Sums, fourth_powers
+from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import DivergenceError
 
 # Squares of larger numbers, summed over records, are on the way to overflow.
@@ -68,24 +69,24 @@ class Metric(ABC):
         sums, of = self.sums(theta), np.ones(1)
         return Judged(sums.mean(of), sums.error(of), sums, of)
 
-    def degrees_of_freedom(self, theta: FloatArray, found: "Judged") -> float | None:
-        """Return those of the standard error; None where it is as good as known."""
-        return self.each_freedom(theta, found.sums, [found.of])[0]
+    def decided(self, theta: FloatArray, found: "Judged") -> Decided:
+        """Return what few records or clusters make of the metric in its standard errors."""
+        return self.each_decided(theta, found.sums, [found.of])[0]
 
-    def each_freedom(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[float | None]:
-        """Return the degrees of freedom of the standard errors of several combinations: one pass over all records."""
+    def each_decided(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[Decided]:
+        """Return the same of several combinations: one pass over all records, where it takes one."""
 
         @functools.cache
-        def fourths() -> FloatArray:
+        def powers() -> FloatArray:
             of = np.stack(combinations, axis=1)
             mean = np.array([sums.mean(one) for one in combinations])
-            work = functools.partial(_fourths, judge=self.light, theta=theta, of=of, mean=mean)
+            work = functools.partial(_higher_powers, judge=self.light, theta=theta, of=of, mean=mean)
             return np.asarray(np.sum(list(self.records.over_parts(work)), axis=0))
 
-        def told(place: int) -> float:
-            return float(fourths()[place])
+        def told(place: int) -> list[float]:
+            return [float(one) for one in powers()[:, place]]
 
-        return [sums.degrees_of_freedom(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
+        return [sums.decided(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
@@ -168,11 +169,11 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
     return Sums.together(found)
 
 
-def _fourths(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return `fourth_powers` of some records."""
+def _higher_powers(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return `higher_powers` of some records."""
     own = judge if part is judge.records else judge.on(part)
-    found = np.zeros(len(mean))
+    found = np.zeros((2, len(mean)))
     for rows in part.pieces():
         values, weights = own.columns(theta, rows), part.weights[rows]
-        found += fourth_powers(own.settled(values, weights, part.first + rows.start), weights, of=of, mean=mean)
+        found += higher_powers(own.settled(values, weights, part.first + rows.start), weights, of=of, mean=mean)
     return found

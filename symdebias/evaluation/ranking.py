@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.ratios import error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
@@ -319,11 +320,11 @@ class AreaUnderCurve(Metric):
         of = sums.only(0) - ratio * sums.only(1)
         return Judged(0.5 + ratio / 2, sums.error(of), sums, of)
 
-    def degrees_of_freedom(self, theta: FloatArray, found: Judged) -> float | None:
-        """Return those of the standard error; None where it is as good as known."""
+    def decided(self, theta: FloatArray, found: Judged) -> Decided:
+        """Return what few records or clusters make of the area in its standard errors."""
         if self.every is None:
-            return replace(self, every=self.among_all(theta)).degrees_of_freedom(theta, found)
-        return super().degrees_of_freedom(theta, found)
+            return replace(self, every=self.among_all(theta)).decided(theta, found)
+        return super().decided(theta, found)
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the mean error of signs over pairs of likely scores, by the labels that are possible."""

@@ -26,10 +26,10 @@ from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
+from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
-from symdebias.inference import MANY_DECIDE, freedom_of_few
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -338,11 +338,8 @@ class Records:
         error = math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
         return mean, error * pull_of(float(self.share.max()))
 
-    def degrees_of_freedom(self, values: FloatArray) -> float | None:
-        """Return those of the standard error of the mean of a number per record; None where it is as good as known.
-
-        Twice the number of records that decide it is Satterthwaite's; over G clusters there are G - 1, and fewer where
-        few decide.
+    def decided(self, values: FloatArray) -> Decided:
+        """Return what few records or clusters make of the mean of a number per record in its standard errors.
 
         Raises
         ------
@@ -351,11 +348,9 @@ class Records:
         """
         parts = self.share * (values - float(self.share @ values))
         if self.clusters is not None:
-            return freedom_over_clusters(self._without_each(parts))
+            return Decided.by_clusters(self._without_each(parts))
         squares = parts**2
-        fourths = float(squares @ squares)
-        deciding = float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
-        return 2 * deciding if deciding < MANY_DECIDE else None
+        return Decided.by_records(float(squares.sum()), float(squares @ parts), float(squares @ squares))
 
     def _without_each(self, parts: FloatArray) -> FloatArray:
         """Return what leaving out each cluster with weight does to a mean, from the parts of its records in it."""
@@ -596,11 +591,3 @@ def pull_of(share: float) -> float:
     that are small.
     """
     return 1 / (1 - share) if _MUCH_WEIGHT < share < 1 else 1.0
-
-
-def freedom_over_clusters(moves: FloatArray) -> float:
-    """Return the degrees of freedom of a variance, from what leaving out each cluster does."""
-    squares = moves**2
-    fourths = float(squares @ squares)
-    few = freedom_of_few(float(squares.sum()) ** 2 / fourths, len(moves)) if fourths > 0 else None
-    return float(len(moves) - 1 if few is None else few)

@@ -4,14 +4,15 @@ Sums are centred in each part, so that nothing is lost to rounding where parts a
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.records import freedom_over_clusters, pull_of, without_each
+from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.records import pull_of, without_each
 from symdebias.inference import MANY_DECIDE
 
 # Parts whose clusters are put together at a time.
@@ -140,18 +141,15 @@ class Sums:
         away = np.maximum(self.high - self.means, self.means - self.low)
         return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
 
-    def degrees_of_freedom(self, of: FloatArray, fourths: Callable[[], float]) -> float | None:
-        """Return those of the standard error of a combination; None where it is as good as known.
-
-        Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's; over G
-        clusters there are G - 1, and fewer where few decide.
+    def decided(self, of: FloatArray, powers: Callable[[], Sequence[float]]) -> Decided:
+        """Return what few records or clusters make of the mean of a combination in its standard errors.
 
         Parameters
         ----------
         of : array of shape (k,), float64
             The combination.
-        fourths : callable
-            Returns the sum of its `fourth_powers` over all records, where it takes these to tell.
+        powers : callable
+            Returns the sums of its `higher_powers` over all records, where it takes these to tell.
 
         Raises
         ------
@@ -159,14 +157,13 @@ class Sums:
             Only one cluster has weight.
         """
         if self.clusters is not None:
-            return freedom_over_clusters(self._without_each(of))
+            return Decided.by_clusters(self._without_each(of))
         squares, largest = self.squared_error(of), self.largest_square(of)
         # No fewer decide it than so many as large as the largest could be; and what cancels to rounding nobody decides.
         if squares >= MANY_DECIDE * largest or squares <= _ROUNDING * self.records * largest:
-            return None
-        total = fourths() / self.weight**4
-        deciding = squares**2 / total if total > 0 else math.inf
-        return 2 * deciding if deciding < MANY_DECIDE else None
+            return Decided()
+        thirds, fourths = powers()
+        return Decided.by_records(squares, thirds / self.weight**3, fourths / self.weight**4)
 
     def only(self, place: int) -> FloatArray:
         """Return the combination that is one of the numbers."""
@@ -175,10 +172,14 @@ class Sums:
         return found
 
 
-def fourth_powers(values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return sums of fourth powers of weighted deviations of combinations (k, r) of numbers from their means."""
-    squares = (weights[:, None] * (values @ of - mean)) ** 2
-    return np.asarray(np.einsum("ij,ij->j", squares, squares))
+def higher_powers(values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return sums of third and of fourth powers of weighted deviations from means, shape (2, r).
+
+    They are those of combinations (k, r) of numbers.
+    """
+    away = weights[:, None] * (values @ of - mean)
+    squares = away**2
+    return np.stack([np.einsum("ij,ij->j", squares, away), np.einsum("ij,ij->j", squares, squares)])
 
 
 def _grouped(clusters: Any, weights: FloatArray, sums: FloatArray) -> tuple[Any, FloatArray, FloatArray]:

@@ -23,8 +23,8 @@ def records(n=500, *, labels=False):
     return true + SCALE * rng.normal(size=(n, 1)) * [1, 0], y
 
 
-def both(metric, **options):
-    X, y = records(labels=options.pop("labels", False))
+def both(metric, count=500, **options):
+    X, y = records(count, labels=options.pop("labels", False))
     given = {"metric": metric, **options}
     return [sd.evaluation.evaluate(THETA, X, y, release=release, **given) for release in (ESTIMATED, KNOWN)]
 
@@ -36,6 +36,11 @@ def test_the_squared_error_by_hand():
     assert found.standard_error == pytest.approx(np.sqrt(known.standard_error**2 + added))
     freedom = found.standard_error**4 / (added**2 / FREEDOM)
     assert found.degrees_of_freedom == pytest.approx(freedom)
+    assert found.skewness == 0
+    # Where few records decide the rest, what is added has no part in their skewness.
+    few, plain = both("squared_error", count=60)
+    assert plain.skewness > 0
+    assert few.skewness == pytest.approx(plain.skewness * (plain.standard_error / few.standard_error) ** 3)
     low, high = found.confidence_interval()
     assert high - low > 2 * 1.96 * found.standard_error
 

@@ -36,7 +36,7 @@ from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
 from symdebias.evaluation.records import SAMPLED, Records, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
-from symdebias.evaluation.sums import Sums, fourth_powers
+from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.distributed.partitions import Partitions, some
 from symdebias.interfaces.distributed.reading import is_without_weight
@@ -386,9 +386,9 @@ def cross_validate(
     each = _judged_together(places, judge, thetas, fold_of, refused)
     sums, units = Sums.together(each), dict(zip(thetas, np.eye(len(thetas)), strict=True))
 
-    def fourths(of: FloatArray) -> float:
-        work = functools.partial(fourth_powers, of=of[:, None], mean=np.array([sums.mean(of)]))
-        return float(sum(_judged_by_part(places, judge, thetas.values(), fold_of, work)).item())
+    def powers(of: FloatArray) -> list[float]:
+        work = functools.partial(higher_powers, of=of[:, None], mean=np.array([sums.mean(of)]))
+        return [float(one) for one in sum(_judged_by_part(places, judge, thetas.values(), fold_of, work))[:, 0]]
 
     @functools.cache
     def means_under(release: Release) -> FloatArray:
@@ -398,10 +398,11 @@ def cross_validate(
 
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
         of = units[name] - (0.0 if other is None else units[other])
-        freedom = sums.degrees_of_freedom(of, lambda: fourths(of))
+        told = sums.decided(of, lambda: powers(of))
         found = Estimate(
-            sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None, freedom
-        )
+            sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None,
+            told.freedom, told.skewness,
+        )  # fmt: skip
         return with_noise_estimated(found, records.collected, lambda release: float(of @ means_under(release)))
 
     by_part = [

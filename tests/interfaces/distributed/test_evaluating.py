@@ -56,6 +56,7 @@ def compared(found, expected):
     assert found.bias == pytest.approx(expected.bias, rel=1e-6, abs=1e-14)
     freedom, wanted = (one.degrees_of_freedom or np.inf for one in (found, expected))
     assert freedom == pytest.approx(wanted, rel=1e-8)
+    assert found.skewness == pytest.approx(expected.skewness, rel=1e-8, abs=1e-14)
     for name in ("records", "method", "metric", "bias_is_certified", "clusters"):
         assert getattr(found, name) == getattr(expected, name), name
 
