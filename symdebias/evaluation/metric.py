@@ -149,7 +149,7 @@ class Judged:
     sums : Sums
         What both are made of.
     of : array of shape (k,), float64
-        The combination of the summed numbers that the standard error is that of.
+        The combination of the summed numbers that the metric grows with, whose standard error is its own.
     """
 
     value: float

@@ -268,7 +268,7 @@ class RSquared(Metric):
         below = sums.mean(sums.only(1)) + of_mean
         told_positive(below, float(squares[3]) if sums.low[1] + of_mean < 0 else 0.0, _VARIANCE)
         found = ratio_of(sums, 0, 1, below)
-        return replace(found, value=1 - found.value)
+        return replace(found, value=1 - found.value, of=-found.of)
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""

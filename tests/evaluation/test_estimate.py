@@ -410,6 +410,20 @@ def test_far_records_widen_intervals_and_many_do_not():
     assert evaluate(THETA, X, far, metric="r2", release=TRUE).degrees_of_freedom < 20
 
 
+@pytest.mark.parametrize("metric", ["squared_error", "r2"])
+def test_the_skewness_is_that_of_leaving_records_out(metric):
+    """Its sign too: large errors make a mean of squares larger, and R2 smaller."""
+    X, y = records(n=60)
+    found = evaluate(THETA, X, y, metric=metric, release=TRUE)
+    without = [
+        evaluate(THETA, np.delete(X, i, axis=0), np.delete(y, i), metric=metric, release=TRUE).value for i in range(60)
+    ]
+    moves = found.value - np.array(without)
+    wanted = np.sum(moves**3) / np.sum(moves**2) ** 1.5
+    assert found.skewness == pytest.approx(wanted, rel=0.15)
+    assert abs(wanted) > 0.05
+
+
 @pytest.mark.parametrize("clusters", [None, np.arange(60) // 2])
 def test_the_skewness_is_that_of_what_records_do(clusters):
     X, y = records(n=60)
