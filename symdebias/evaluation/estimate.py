@@ -102,7 +102,8 @@ class Estimate:
 
         It is by Student's t where there are `degrees_of_freedom`. The variance of a share m goes with m (1 - m): where
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
-        Of other metrics the end on the side of the long tail is farther out by the skewness (Hall 1992).
+        No interval of a share reaches beyond 0 or 1. Of other metrics the end on the side of the long tail is farther
+        out by the skewness (Hall 1992).
 
         Parameters
         ----------
@@ -141,7 +142,11 @@ class Estimate:
         if self.metric in _SHARES and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
             far = _tested_end(self.value, reach * self.standard_error)
             low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
-        return low - self.bias, high + self.bias
+        low, high = low - self.bias, high + self.bias
+        if self.metric in _SHARES:
+            # What no share can be is in no interval of one.
+            low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+        return low, high
 
     def interval_or_none(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the confidence interval, or None where it is refused: for tables."""

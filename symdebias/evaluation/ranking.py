@@ -346,7 +346,7 @@ class AreaUnderCurve(Metric):
         mixed = 2 * mass * (1 - mass)
         if mixed == 0:
             return 1.0, False
-        return min(1.0, error_bound(np.abs(errors).ravel() / 2, 1 / mixed, 0.0, mixed)), False
+        return min(1.0, error_bound(np.abs(errors).ravel() / 2, mixed, mixed)), False
 
 
 @dataclass(frozen=True)

@@ -163,42 +163,74 @@ class Rate(Metric):
         """Return a bound on the bias by what signs are off over likely scores, and the labels that are possible."""
         if self.signs.method == "exact":
             return 0.0, True
-        above, below, positives = (self.sums(theta) if sums is None else sums).means.tolist()
-        ratio = above / below
+        sums = self.sums(theta) if sums is None else sums
+        above, below, positives = sums.means.tolist()
+        ratio, error = above / below, math.sqrt(sums.squared_error(sums.only(1))) if sums.low[1] < 0 else 0.0
         hits, predicted, _ = RATES[self.name]
-        # The error of the ratio is the mean of (hits y - ratio predicted) times half the error of the sign.
-        weights = (hits / below, -ratio * predicted / below)
         errors, share = self.signs.both_errors(theta, self.threshold), float(np.clip(positives, 0.0, 1.0))
         found = [
-            error_bound(errors[narrow], *weights, share if labels is None else labels)
+            ratio_bound(errors[narrow], share if labels is None else labels, ratio, below, hits, predicted, error)
             for narrow, labels in self.signs.cases(theta, self.label_model)
         ]
         return float(np.max(found)), False
 
 
-def error_bound(errors: FloatArray, of_positives: float, of_all: float, labels: FloatArray | float) -> float:
-    """Return a bound on the mean of (a y + b) times errors, y in [0, 1].
+def means_of_errors(errors: FloatArray, labels: FloatArray | float) -> tuple[float, float]:
+    """Return the least and the largest mean of y times errors, y in [0, 1].
 
     Parameters
     ----------
     errors : array of shape (k,), float64
         What a sign is off at equally likely scores.
-    of_positives, of_all : float
-        a and b.
     labels : array of shape (k,), float64, or float
         The means of labels -1 and +1 at these scores; or the mean of y alone, whose records are then those with the
-        largest errors.
+        least or with the largest errors.
     """
     if not isinstance(labels, float):
-        return abs(float(np.mean((of_positives * (1 + labels) / 2 + of_all) * errors)))
-    totals = [0.0]
-    for side in (errors, -errors):
-        # The share of records with y = 1 that makes the mean largest.
-        order = np.sort(np.sign(of_positives) * side)[::-1]
-        kept = labels * len(order)
-        counted = np.clip(kept - np.arange(len(order)), 0.0, 1.0)
-        totals.append(abs(of_positives) * float(counted @ order) / len(order) + of_all * float(np.mean(side)))
-    return float(np.max(totals))
+        mean = float(np.mean((1 + labels) / 2 * errors))
+        return mean, mean
+    order, kept = np.sort(errors), labels * len(errors)
+    counted = np.clip(kept - np.arange(len(order)), 0.0, 1.0)
+    return float(counted @ order) / len(order), float(counted @ order[::-1]) / len(order)
+
+
+def error_bound(errors: FloatArray, below: float, labels: FloatArray | float) -> float:
+    """Return a bound on the mean of y times errors over a number; other arguments as for `means_of_errors`."""
+    return max(map(abs, means_of_errors(errors, labels))) / below
+
+
+def ratio_bound(
+    errors: FloatArray,
+    labels: FloatArray | float,
+    ratio: float,
+    below: float,
+    hits: float,
+    predicted: float,
+    error: float = 0.0,
+) -> float:
+    """Return how far a ratio of means is at most from that without errors in either, as a share.
+
+    Parameters
+    ----------
+    errors, labels : array of shape (k,), float64
+        As for `means_of_errors`.
+    ratio, below : float
+        The ratio, and its denominator.
+    hits, predicted : float
+        The numerator is off by the first times the mean of y times errors, the denominator by the second times the mean
+        error.
+    error : float
+        The standard error of the denominator. Where the denominator without errors is not told apart from 0, the share
+        may be any.
+    """
+    if not np.all(np.isfinite(errors)):
+        return math.nan
+    any_share = max(abs(ratio), abs(1 - ratio))
+    true_below = below - predicted * float(np.mean(errors))
+    if not true_below > max(_ROUNDING * below, _TOLD * error):
+        return any_share
+    shares = [(ratio * below - hits * mean) / true_below for mean in means_of_errors(errors, labels)]
+    return min(any_share, max(abs(ratio - share) for share in shares))
 
 
 def rate(

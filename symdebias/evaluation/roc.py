@@ -265,7 +265,7 @@ def _curve(
             biases = [0.0]
             for narrow, labels in cases:
                 off, known = errors[narrow], min(below, 1.0) if labels is None else turned * labels
-                biases.append(error_bound(off, 1 / min(below, 1.0), 0.0, known) if off.any() else 0.0)
+                biases.append(error_bound(off, min(below, 1.0), known) if off.any() else 0.0)
             row.append(float(np.max(biases)))
         rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T

@@ -11,7 +11,7 @@ from sklearn import metrics
 
 import symdebias as sd
 from symdebias.evaluation import evaluate
-from symdebias.evaluation.ratios import error_bound, pseudo_values
+from symdebias.evaluation.ratios import error_bound, pseudo_values, ratio_bound
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -203,20 +203,59 @@ def test_pseudo_values_are_those_of_the_jackknife():
     assert values.std() / 20 == pytest.approx(jackknife, rel=0.02)
 
 
-def test_the_worst_labels_are_those_with_the_largest_errors():
+@pytest.mark.parametrize(("hits", "predicted"), [(1.0, 0.0), (1.0, 1.0), (2.0, 1.0)])
+def test_the_worst_labels_are_those_with_the_largest_errors(hits, predicted):
+    """A ratio is off by what both of its means are: not to first order alone, where the denominator is small."""
     rng = np.random.default_rng(3)
-    errors = rng.normal(size=60)
-    for of_positives, of_all in ((1.0, 0.0), (2.0, -0.7), (-1.0, 0.4)):
-        worst = error_bound(errors, of_positives, of_all, 0.25)
-        tried = []
-        for _ in range(300):
-            y = np.zeros(60)
-            y[rng.choice(60, 15, replace=False)] = 1.0
-            tried.append(abs(np.mean((of_positives * y + of_all) * errors)))
-        extremes = [np.isin(np.arange(60), np.argsort(side * errors)[-15:]) for side in (1, -1)]
-        reached = max(abs(np.mean((of_positives * y + of_all) * errors)) for y in extremes)
-        assert max(tried) <= worst
-        assert worst == pytest.approx(reached)
+    errors = 0.05 * rng.normal(size=60) + 0.03
+    ratio, below = 0.4, 0.12
+    worst = ratio_bound(errors, 0.25, ratio, below, hits, predicted)
+
+    def off(y):
+        true = (ratio * below - hits * np.mean(y * errors)) / (below - predicted * np.mean(errors))
+        return abs(ratio - true)
+
+    tried = []
+    for _ in range(300):
+        y = np.zeros(60)
+        y[rng.choice(60, 15, replace=False)] = 1.0
+        tried.append(off(y))
+    reached = max(off(np.isin(np.arange(60), np.argsort(side * errors)[-15:])) for side in (1, -1))
+    assert max(tried) <= worst
+    assert worst == pytest.approx(reached)
+    if predicted == 0:
+        assert error_bound(errors, below, 0.25) == pytest.approx(worst)
+    # Of labels that are known at each score there is one.
+    labels = rng.uniform(-1, 1, size=60)
+    assert ratio_bound(errors, labels, ratio, below, hits, predicted) == pytest.approx(off((1 + labels) / 2))
+
+
+def test_a_share_of_what_may_be_errors_alone_may_be_any():
+    errors = np.full(60, 0.03)
+    for below in (0.03, 0.02):
+        assert ratio_bound(errors, 0.5, 0.2, below, 1.0, 1.0) == 0.8
+    assert ratio_bound(errors, 0.5, 0.2, 0.031, 1.0, 1.0) == 0.8
+    assert ratio_bound(errors, 0.5, 0.2, 0.3, 1.0, 1.0) < 0.1
+    # .27 without errors is 3 standard errors of .09 from 0; a denominator without errors was told before.
+    assert ratio_bound(errors, 0.5, 0.2, 0.3, 1.0, 1.0, 0.0899) < 0.1
+    assert ratio_bound(errors, 0.5, 0.2, 0.3, 1.0, 1.0, 0.0901) == 0.8
+
+
+def test_precisions_of_few_predictions_are_within_their_bias():
+    """Next to no true score is above the threshold, and smooth signs say some in 1,000: to first order it was .18."""
+    theta = np.array([0.0, -0.11, 0.12, -0.09, 0.01, -1.5])
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.0), fit_intercept=True)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = (math.sqrt(3) * rng.standard_t(4, (20_000, 5)) + rng.standard_t(4, (20_000, 1))) / math.sqrt(8)
+        scores = X @ theta[:5] + theta[5]
+        y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-2 * scores)), 1.0, -1.0)
+        noised = release.privatize(X, y, random_state=seed)
+        found = evaluate(theta, noised.X, noised.y, metric="precision", release=release, target_values=(-1, 1))
+        low, high = found.confidence_interval()
+        assert np.count_nonzero(scores > 0) < 5
+        assert found.value < 0.2
+        assert low <= 0.9 <= high
 
 
 MARGIN = sd.Release(sd.GaussianMechanism(epsilon=4.0, delta=1e-5, radius=2.0), target="margin")
