@@ -358,16 +358,21 @@ def test_shares_that_few_records_decide_reach_to_the_middle(share, bias):
     reach = stats.t.ppf(0.975, 20) * 0.05
     far, near = (low, high) if share > 0.5 else (high, low)
     moved = far + bias if share > 0.5 else far - bias
-    assert abs(near - share) == pytest.approx(reach + bias)
+    assert abs(near - share) == pytest.approx(min(reach + bias, share, 1 - share))
     assert abs(moved - share) == pytest.approx(reach * math.sqrt(moved * (1 - moved) / (share * (1 - share))))
     assert abs(moved - share) > reach
-    # One next to 1/2, a share of many records, one that noise has taken beyond 0, and what is no share reach as far.
+    # A share of many records, one that noise has taken beyond 0, and what is no share reach as far on both sides, but
+    # for what no share can be.
     for one in (
         replace(few, degrees_of_freedom=None), replace(few, degrees_of_freedom=500.0), replace(few, value=-0.01),
-        replace(few, metric="brier"), replace(few, value=0.49),
+        replace(few, metric="brier"),
     ):  # fmt: skip
-        ends = one.confidence_interval()
-        assert sum(ends) / 2 == pytest.approx(one.value)
+        freedom = np.inf if one.degrees_of_freedom is None else one.degrees_of_freedom
+        reach = stats.t.ppf(0.975, freedom) * 0.05 + bias
+        ends = np.array([one.value - reach, one.value + reach])
+        assert one.confidence_interval() == pytest.approx(ends if one.metric == "brier" else np.clip(ends, 0, 1))
+    # Next to 1/2 the variance is the same.
+    assert sum(replace(few, value=0.499).confidence_interval()) / 2 == pytest.approx(0.499, abs=1e-3)
 
 
 @pytest.mark.newest
