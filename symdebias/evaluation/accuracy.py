@@ -44,6 +44,11 @@ class Accuracy(Metric):
         """Return the metric of some other records."""
         return replace(self, records=part, labels=part.signs_of_labels(), signs=self.signs.on(part))
 
+    @property
+    def label_pair(self) -> tuple[float, float]:
+        """The two labels."""
+        return self.records.labels
+
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the estimates (1 + y sign(u - t))/2 of some records."""
         signs = self.signs.at(theta, rows, [self.threshold])[:, 0]

@@ -41,6 +41,8 @@ _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_
 _BEYOND, _NOTHING = 2.0, 1e-7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 _LEAST_FREEDOM = 5.0
+# In standard errors, what a label that no record has may change before there is no interval.
+_MUCH_UNSEEN = 0.25
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Estimate:
     skewness : float
         That of the estimate where few records or clusters decide it, and 0 otherwise: the sum of d^3 over the sum of
         d^2 to the power 1.5, with d what each does to it.
+    without_both_labels : float
+        By how much a label that no record has may change the value of a metric of two labels; 0 where both occur. One
+        that is as frequent as this takes it to be is in no record of one sample in 40.
 
     Examples
     --------
@@ -96,6 +101,7 @@ class Estimate:
     clusters: int | None = None
     degrees_of_freedom: float | None = None
     skewness: float = 0.0
+    without_both_labels: float = 0.0
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
@@ -119,13 +125,20 @@ class Estimate:
         ------
         InferenceError
             The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it. Or the
-            metric is a share, and the estimate 0 or 1 without a standard error, or farther beyond them than two.
+            metric is a share, and the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all
+            records have one label, and the other may change the value by more than a quarter of a standard error.
         """
         freedom = self.degrees_of_freedom
         if freedom is not None and freedom < _LEAST_FREEDOM and self.clusters is None:
             raise InferenceError(
                 f"{freedom / 2:.2g} records decide the standard error by themselves, and an interval would not cover. "
                 "Bound the weights, take a bounded metric, or give more records."
+            )
+        if abs(self.without_both_labels) > _MUCH_UNSEEN * self.standard_error:
+            raise InferenceError(
+                f"all {self.records:,} records have the same label, and how rare the other one is they do not tell: it "
+                f"may change {self.metric} by {self.without_both_labels:.2g}, with a standard error of "
+                f"{self.standard_error:.2g}. Give records of both labels."
             )
         if self.metric in _SHARES:
             # How far it is inside of [0, 1]; below 0 where no share can be. Where each record counts half it is a half.
@@ -454,8 +467,9 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
         )
     records = found.sums.records
     return Estimate(
-        found.value, found.error, *bias, records, metric.name, metric.method, clusters, told.freedom, told.skewness
-    )
+        found.value, found.error, *bias, records, metric.name, metric.method, clusters, told.freedom, told.skewness,
+        metric.without_both_labels(theta, found.value),
+    )  # fmt: skip
 
 
 def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:

@@ -63,6 +63,12 @@ class MeanLoss(Metric):
         return self.kernel_records.taken(rows).losses(theta.ravel())
 
     @property
+    def label_pair(self) -> tuple[float, float] | None:
+        """The labels that the loss declares, where there are two."""
+        values = self.corrected.declared.target_values
+        return (values[0], values[1]) if values is not None and len(values) == 2 else None
+
+    @property
     def common_bias(self) -> float:
         """What a channel hides of the loss and no parameter changes."""
         return self.corrected.loss_offset if self.corrected.is_exact else 0.0

@@ -1,9 +1,10 @@
 """What a metric is: numbers per record with the right mean over the noise, and a bound on what is still wrong."""
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,8 @@ from symdebias.exceptions import DivergenceError
 
 # Squares of larger numbers, summed over records, are on the way to overflow.
 LARGEST = 1e100
+# How seldom a sample has no record of a label that is as frequent as is looked at.
+_MISSED = 0.025
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,28 @@ class Metric(ABC):
         return 0.0, True
 
     @property
+    def label_pair(self) -> tuple[float, float] | None:
+        """The two labels that it is a metric of; None for others, and where it is refused without both of them."""
+        return None
+
+    def without_both_labels(self, theta: FloatArray, value: float) -> float:
+        """Return by how much a label that no record has may change the metric, which is `value`; 0 where both occur.
+
+        No record has it in one of 40 samples where it is as frequent as that leaves, and its records are taken to have
+        scores like those of the others.
+        """
+        labels, records = self.label_pair, self.records
+        if labels is None or records.of_margins:
+            return 0.0
+        least, most = records.reduced(_extreme_targets, _extremes_of)
+        if least != most or least not in labels:
+            return 0.0
+        other = labels[1] if least == labels[0] else labels[0]
+        work = functools.partial(_sums_relabelled, judge=self.light, theta=theta, label=other)
+        moved = Sums.together(records.over_parts(work)).mean(np.ones(1))
+        return -math.expm1(math.log(_MISSED) / records.effective) * (moved - value)
+
+    @property
     def common_bias(self) -> float:
         """How much of that bound is for a bias that is the same for all parameters, and cancels in differences."""
         return 0.0
@@ -167,6 +192,22 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
         clusters = None if part.clusters is None else part.clusters[rows]
         found.append(Sums.of(values, part.weights[rows], clusters))
     return Sums.together(found)
+
+
+def _extreme_targets(part: Records) -> tuple[float, float]:
+    """Return the least and the largest target of the records with weight."""
+    target = part.target[part.weights > 0]
+    return float(target.min(initial=math.inf)), float(target.max(initial=-math.inf))
+
+
+def _extremes_of(*parts: tuple[float, float]) -> tuple[float, float]:
+    return min(least for least, _ in parts), max(most for _, most in parts)
+
+
+def _sums_relabelled(part: Records, *, judge: Metric, theta: FloatArray, label: float) -> Sums:
+    """Return the sums of some records as if all of them had a label."""
+    labels = np.full(len(part), label)
+    return _sums_of(replace(part, y=labels, target=labels, clusters=None, memo={}), judge=judge, theta=theta)
 
 
 def _higher_powers(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray) -> FloatArray:

@@ -45,6 +45,11 @@ class ZonalLoss(Metric):
         """Return the metric of some other records."""
         return replace(self, records=part, labels=part.signs_of_labels(), signs=self.signs.on(part))
 
+    @property
+    def label_pair(self) -> tuple[float, float]:
+        """The two labels."""
+        return self.records.labels
+
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the estimates of some records."""
         scores = self.signs.scores[theta.tobytes()].taken(rows)

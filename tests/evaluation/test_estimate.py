@@ -469,6 +469,42 @@ def test_intervals_of_means_of_long_tails_cover():
     assert np.mean(covered) > 0.915
 
 
+@pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy", sd.losses.exponential()])
+@pytest.mark.parametrize("labels", ["true", "by randomized response"])
+def test_records_of_one_label_do_not_tell_how_rare_the_other_is(metric, labels):
+    """60 records of a class that 1 in 20 is not of: in 5% of samples all are, and 95% intervals were far too short."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(60, 1))
+    release = sd.Release(target=None if labels == "true" else sd.RandomizedResponse(epsilon=9.0), fit_intercept=True)
+    options = {"metric": metric, "release": release, "target_values": (-1, 1)}
+    theta = [0.3, -3.0]
+    alone = evaluate(theta, X, -np.ones(60), **options)
+    with pytest.raises(InferenceError, match=r"the same label, and how rare|too few records have another"):
+        alone.confidence_interval()
+    # As rare as 1 - .025^(1/60) the other label is in none of 60 records once in 40.
+    other = evaluate(theta, X, np.ones(60), **options)
+    rare = 1 - 0.025 ** (1 / 60)
+    assert alone.without_both_labels == pytest.approx(rare * (other.value - alone.value))
+    both = evaluate(theta, X, np.where(np.arange(60) < 4, 1.0, -1.0), **options)
+    assert both.without_both_labels == 0
+    low, high = both.confidence_interval()
+    assert low < both.value < high
+    # A record without weight is none.
+    weights = (np.arange(60) > 0) * 1.0
+    one = evaluate(theta, X, np.where(np.arange(60) < 1, 1.0, -1.0), sample_weight=weights, **options)
+    assert one.without_both_labels != 0
+
+
+def test_many_records_of_one_label_have_intervals():
+    """What the other label may change falls with the number of records, and the standard error with its root."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(20_000, 1))
+    found = evaluate([1.0], X, -np.ones(20_000), metric="log_loss", release=sd.Release(), target_values=(-1, 1))
+    assert 0 < abs(found.without_both_labels) < 0.1 * found.standard_error
+    low, high = found.confidence_interval()
+    assert high - low == pytest.approx(2 * 1.96 * found.standard_error, rel=1e-3)
+
+
 def test_a_cluster_of_most_of_the_weight_does_not_hide_what_it_does():
     """Deviations from a mean that one cluster makes are small there: 35% of such 95% intervals covered, now 95%."""
     X, y = records(n=300)

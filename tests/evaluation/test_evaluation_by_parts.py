@@ -101,6 +101,19 @@ def test_weights_and_clusters_by_blocks(metric, monkeypatch):
     assert abs(plain.standard_error / found.standard_error - 1) > 1e-3
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
+@pytest.mark.parametrize("name", ["labels", "a cap"])
+def test_records_of_one_label_by_blocks(name, metric, monkeypatch):
+    small(monkeypatch)
+    records = noised(name)
+    one, both = np.full(COUNT, -1.0), np.r_[np.full(COUNT - 1, -1.0), 1.0]
+    how = {"metric": metric, "release": RELEASES[name]}
+    expected, found = (evaluate(theta_of(name), of(records.X), of(one), **how) for of in (np.asarray, in_order))
+    assert found.without_both_labels == pytest.approx(expected.without_both_labels, rel=1e-9)
+    assert expected.without_both_labels != 0
+    assert evaluate(theta_of(name), in_order(records.X), in_order(both), **how).without_both_labels == 0
+
+
 @pytest.mark.parametrize("metric", ["squared_error", "r2", "poisson"])
 def test_metrics_of_numbers_by_blocks(metric, monkeypatch):
     small(monkeypatch)
