@@ -8,6 +8,7 @@ References: Fieller 1954 (Journal of the Royal Statistical Society B 16); Anders
 Statistics 20).
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -40,6 +41,28 @@ def fieller_variance(t: FloatArray | float, slope: FloatArray | float, bend: Flo
     """
     bent = bend * t * t
     return np.asarray(np.maximum(np.maximum(1.0, 1 + slope * t + bent), bent))
+
+
+def fieller_reach(reach: float, slope: float, bend: float) -> float:
+    """Return how many standard errors an interval reaches to one side; infinite where nothing ends it.
+
+    Parameters
+    ----------
+    reach : float
+        How many it reaches where the variance is constant.
+    slope, bend : float
+        As for `fieller_variance`, to this side.
+
+    Examples
+    --------
+    >>> round(fieller_reach(2.0, 0.3, 0.04), 4), fieller_reach(2.0, 0.0, 0.3)
+    (3.0104, inf)
+    """
+    left = 1 - bend * reach**2
+    if not left > 0:
+        return math.inf
+    middle = slope * reach**2 / 2
+    return max(reach, (middle + math.sqrt(middle**2 + left * reach**2)) / left)
 
 
 def fieller_ends(excess: Callable[[FloatArray, IntegerArray], FloatArray], begin: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias._fieller import fieller_variance
+from symdebias._fieller import fieller_reach, fieller_variance
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference
 
@@ -152,3 +152,13 @@ def test_records_without_noise_have_the_intervals_of_the_sandwich():
     y = X @ [1.0, -1.0] + rng.normal(size=60)
     fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), sd.Release(noiseless=("a", "b"))), X, y)
     assert fit.inference.curving is None
+
+
+@pytest.mark.parametrize("slope", [-0.3, 0.0, 0.2])
+@pytest.mark.parametrize("bend", [0.0, 0.03, 0.15])
+def test_one_end_is_where_the_test_of_its_variance_ends(slope, bend):
+    found = fieller_reach(1.96, slope, bend)
+    assert found >= 1.96
+    if found > 1.96:
+        assert found / math.sqrt(fieller_variance(found, slope, bend)) == pytest.approx(1.96)
+    assert fieller_reach(3.0, slope, bend) == math.inf or bend < 1 / 9

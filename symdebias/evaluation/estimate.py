@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Interval
+from symdebias._fieller import fieller_reach
 from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
@@ -79,6 +80,9 @@ class Estimate:
     without_both_labels : float
         By how much a label that no record has may change the value of a metric of two labels; 0 where both occur. One
         that is as frequent as this takes it to be is in no record of one sample in 40.
+    bending : tuple of two floats
+        a and b of a ratio whose denominator is noisy, and 0 for others: if the metric is t standard errors larger, the
+        variance of the estimate is 1 + a t + b t^2 times that of the standard error.
 
     Examples
     --------
@@ -102,13 +106,15 @@ class Estimate:
     degrees_of_freedom: float | None = None
     skewness: float = 0.0
     without_both_labels: float = 0.0
+    bending: tuple[float, float] = (0.0, 0.0)
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
 
         It is by Student's t where there are `degrees_of_freedom`. The variance of a share m goes with m (1 - m): where
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
-        No interval of a share reaches beyond 0 or 1. Of other metrics the end on the side of the long tail is farther
+        No interval of a share reaches beyond 0 or 1. Where a denominator is noisy, ends are by the variance that there
+        is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail is farther
         out by the skewness (Hall 1992).
 
         Parameters
@@ -151,6 +157,8 @@ class Estimate:
                 )
         reach = critical_value(LEVEL.check("level", level), 0.0, freedom)
         below, above = (reach, reach) if self.metric in _SHARES else skewed_reaches(reach, self.skewness)
+        slope, bend = self.bending
+        below, above = fieller_reach(below, -slope, bend), fieller_reach(above, slope, bend)
         low, high = self.value - below * self.standard_error, self.value + above * self.standard_error
         if self.metric in _SHARES and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
             far = _tested_end(self.value, reach * self.standard_error)
@@ -468,7 +476,7 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     records = found.sums.records
     return Estimate(
         found.value, found.error, *bias, records, metric.name, metric.method, clusters, told.freedom, told.skewness,
-        metric.without_both_labels(theta, found.value),
+        metric.without_both_labels(theta, found.value), found.bending,
     )  # fmt: skip
 
 
@@ -505,5 +513,8 @@ def with_noise_estimated(found: Estimate, release: Release, value: Callable[[Rel
         return found
     # Satterthwaite's degrees of freedom of the sum; what is added is not skewed.
     error = math.sqrt(variance)
-    skewness = found.skewness * (found.standard_error / error) ** 3
-    return replace(found, standard_error=error, degrees_of_freedom=variance**2 / fourths, skewness=skewness)
+    share, (slope, bend) = found.standard_error / error, found.bending
+    return replace(
+        found, standard_error=error, degrees_of_freedom=variance**2 / fourths, skewness=found.skewness * share**3,
+        bending=(slope * share, bend),
+    )  # fmt: skip

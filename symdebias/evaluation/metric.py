@@ -175,12 +175,15 @@ class Judged:
         What both are made of.
     of : array of shape (k,), float64
         The combination of the summed numbers that the metric grows with, whose standard error is its own.
+    bending : tuple of two floats
+        As in `Estimate`: those of a ratio whose denominator is noisy.
     """
 
     value: float
     error: float
     sums: Sums
     of: FloatArray
+    bending: tuple[float, float] = (0.0, 0.0)
 
 
 def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:

@@ -16,7 +16,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.metric import Judged, Metric
-from symdebias.evaluation.ratios import error_bound, positive_mean, require_labels_apart, require_positive
+from symdebias.evaluation.ratios import bent_by, error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.evaluation.signs import (
@@ -318,7 +318,9 @@ class AreaUnderCurve(Metric):
         sums = replace(self, every=self.among_all(theta)).sums(theta)
         ratio = sums.mean(sums.only(0))
         of = sums.only(0) - ratio * sums.only(1)
-        return Judged(0.5 + ratio / 2, sums.error(of), sums, of)
+        # The number of pairs is of second order in the weights, and goes by twice what each record has of it.
+        bending = bent_by(sums, of, 2 * sums.only(1)) if labels.low.min() < 0 else (0.0, 0.0)
+        return Judged(0.5 + ratio / 2, sums.error(of), sums, of, bending)
 
     def decided(self, theta: FloatArray, found: Judged) -> Decided:
         """Return what few records or clusters make of the area in its standard errors."""

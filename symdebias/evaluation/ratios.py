@@ -66,7 +66,26 @@ def ratio_of(sums: Sums, numerator: int, denominator: int, below: float) -> Judg
     """Return the ratio of a mean to another one, whose value is given, and its standard error by the delta method."""
     ratio = sums.mean(sums.only(numerator)) / below
     of = (sums.only(numerator) - ratio * sums.only(denominator)) / below
-    return Judged(ratio, sums.error(of), sums, of)
+    bending = bent_by(sums, of, sums.only(denominator) / below) if sums.low[denominator] < 0 else (0.0, 0.0)
+    return Judged(ratio, sums.error(of), sums, of, bending)
+
+
+def bent_by(sums: Sums, of: FloatArray, below: FloatArray) -> tuple[float, float]:
+    """Return a and b: were a ratio t standard errors larger, its error would have 1 + a t + b t^2 times the variance.
+
+    Parameters
+    ----------
+    sums : Sums
+        Those of the numbers that both means are made of.
+    of, below : array of shape (k,), float64
+        What the ratio and its denominator, relative to itself, grow with. Numbers below 0 in the denominator are so by
+        their noise; without noise it is the number of records that a share is one of, and has no part in its error.
+    """
+    error = sums.error(of)
+    if not error > 0:
+        return 0.0, 0.0
+    shared = (sums.error(of + below) ** 2 - sums.error(of - below) ** 2) / 4
+    return -2 * shared / error, sums.error(below) ** 2
 
 
 def require_positive(values: FloatArray, share: FloatArray, what: str, noise: FloatArray | None = None) -> float:
@@ -300,7 +319,8 @@ class RSquared(Metric):
         below = sums.mean(sums.only(1)) + of_mean
         told_positive(below, float(squares[3]) if sums.low[1] + of_mean < 0 else 0.0, _VARIANCE)
         found = ratio_of(sums, 0, 1, below)
-        return replace(found, value=1 - found.value, of=-found.of)
+        slope, bend = found.bending
+        return replace(found, value=1 - found.value, of=-found.of, bending=(-slope, bend))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""
