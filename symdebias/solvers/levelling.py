@@ -87,12 +87,16 @@ def levelling_of(
     reject. Of more than 64 parameters, and where second derivatives are differences, H is that of the estimate. Some
     thousand records tell the shape, and standard errors the scale.
 
-    Where the curvature is uncertain, M is that of the parameter that is tested if that makes more of it, and many
-    records tell the shape: of fewer the noise would make another one.
+    Where the curvature is uncertain, M is that of the parameter that is tested, and many records tell the shape: of
+    fewer the noise would make another one.
 
-    Beyond the scores that a surrogate was designed for it does not level off where the loss does, and would rule out
-    parameters that the loss does not. What its score has more than that of the loss, by `MeanError`, is taken off, but
-    for what intervals are wider by.
+    Beyond the scores that a surrogate was designed for it does not level off where the loss does, but has waves, and
+    its variance grows with the noise of longer parameters. A score that is tested is therefore that of the surrogate
+    for the scores there, with as many waves and the same dial as that of the estimate.
+
+    The test leaves the bias out, and where it ends the bias is added as it is bounded at the estimate: an end is u + b
+    with b standard errors of bias and u where the statistic comes to c - b, P(|N(b, 1)| <= c) = .95. The bound counts
+    errors of all scores as if they had one sign; what the slope loses farther out would make the more of it.
     """
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
@@ -125,27 +129,25 @@ def levelling_of(
             # Of a bias without a bound every end is nowhere.
             if not math.isfinite(reach):
                 continue
-            errs = (
-                misleads and designs is not None and designs.mislead(few, sign * move, place, reach, _NEARLY_STRAIGHT)
-            )
-            if not errs and few.is_straight(sign * move, place, reach, _NEARLY_STRAIGHT, sides=(1.0,)):
-                continue
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=own)
             enough = (1 + _MUCH_FARTHER) * _end(_straight(variance, needed), own + reach) - own
-            test = _Test(many, designs, sign * move, place, None if curving is None else variance)
-            tries = (False, True) if designs is not None and not errs else (True,)
-            if not (math.isfinite(enough) and test.tells) or any(
-                test.rejects_at(enough, reach, anew=anew) for anew in tries
+            errs = False
+            if misleads and designs is not None and math.isfinite(enough):
+                errs = designs.mislead(few, sign * move, place, enough, _NEARLY_STRAIGHT)
+            if not math.isfinite(enough) or (
+                not errs and few.is_straight(sign * move, place, reach, _NEARLY_STRAIGHT, sides=(1.0,))
             ):
                 continue
-            if test.statistic(reach) < reach:
-                end = own + _end(_beyond(test.statistic, reach), enough)
-                # What is left of the bias, and of the variance, where there is no end.
-                least = critical_value(_LEVEL, own if bend == 0 else 0.0)
-                found[place, side] = max(
-                    0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
-                )
+            test = _Test(many, designs, sign * move, place, None if curving is None else variance)
+            if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
+                continue
+            end = own + _end(_beyond(test.statistic, reach), enough)
+            # What is left of the bias, and of the variance, where there is no end.
+            least = critical_value(_LEVEL, own if bend == 0 else 0.0)
+            found[place, side] = max(
+                0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
+            )
     return found if found.any() else None
 
 
@@ -436,10 +438,14 @@ class _Test:
         """Whether the part tells anything of it."""
         return not math.isnan(self._near)
 
-    def rejects_at(self, t: float, reach: float, *, anew: bool) -> bool:
-        """Whether the test so far out rejects for certain, by the surrogate of the estimate unless `anew`."""
-        found = self._where_others_follow(t, self._designs if anew else None)
-        return found is not None and found >= reach
+    def rejects_by(self, t: float, reach: float, *, by_own: bool) -> bool:
+        """Whether the test rejects so far out, or already where a straight line does.
+
+        `by_own` says that the surrogate of the estimate may tell where it does, before another is looked for.
+        """
+        ways = (None, self._designs) if by_own and self._designs is not None else (self._designs,)
+        sizes = (self._where_others_follow(t, designs) for designs in ways)
+        return any(size is not None and size >= reach for size in sizes) or self.statistic(reach) >= reach
 
     def statistic(self, t: float) -> float:
         """Return the statistic of a test t standard errors away: t where the score is a straight line."""
