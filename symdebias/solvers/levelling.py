@@ -76,7 +76,7 @@ def levelling_of(
     -------
     array of shape (Q, 2), float64, or None
         c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, an
-        interval of 95% ends where the test does. None where all are 0.
+        interval of 95% ends where the test does, the bias added. None where all are 0.
 
     Notes
     -----
