@@ -21,7 +21,7 @@ from symdebias.solvers.surrogate_error import MeanError
 from symdebias.transforms.surrogate import Design
 
 # The level of the intervals that are looked at, and how far their ends are looked for, in standard errors; as many
-# times farther as intervals are wider for a bias.
+# times farther as it is begun farther out than at 1.96.
 _LEVEL, _PLACES = 0.95, (2.8, 4.0, 7.0, 16.0)
 # With more parameters than this the others stay on the line: second derivatives take too long.
 _MOST_PARAMETERS = 64
@@ -366,9 +366,9 @@ class _Designs:
     """Surrogates for the scores that there are at parameters beside an estimate, like that of the estimate."""
 
     known: ReleasedRecords
-    design: Design
-    growth: float
-    error: MeanError | None  # Of that of the estimate; None on a sphere.
+    design: Design  # That of the estimate.
+    growth: float  # How many times as much noise of the score it was designed for as there is.
+    error: MeanError | None  # Its own; None on a sphere.
     error_here: FloatArray
 
     @classmethod
