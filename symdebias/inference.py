@@ -570,7 +570,7 @@ class Inference:
         ends may be infinite, and p values agree with them.
     levelling : array of shape (q, 2), float64, or None
         c below and above each parameter, where its score levels off: c t^2 is added to that variance. Intervals of 95%
-        then end where the score test does, which may be nowhere.
+        then end where the score test does, the bias added, which may be nowhere.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -12,15 +12,17 @@ from scipy.optimize import brentq
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_variance
 from symdebias.codegen.score.program import ScoreProgram
+from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.surrogate_error import MeanError
+from symdebias.transforms.surrogate import Design
 
 # The level of the intervals that are looked at, and how far their ends are looked for, in standard errors; as many
-# times farther as intervals are wider for a bias.
-_LEVEL, _PLACES = 0.95, (2.5, 3.2, 4.2, 5.6, 7.5, 10.0, 16.0)
+# times farther as it is begun farther out than at 1.96.
+_LEVEL, _PLACES = 0.95, (2.8, 4.0, 7.0, 16.0)
 # With more parameters than this the others stay on the line: second derivatives take too long.
 _MOST_PARAMETERS = 64
 # Ends that are farther out by less than this share are as good as those of a constant curvature.
@@ -74,7 +76,7 @@ def levelling_of(
     -------
     array of shape (Q, 2), float64, or None
         c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, an
-        interval of 95% ends where the test does. None where all are 0.
+        interval of 95% ends where the test does, the bias added. None where all are 0.
 
     Notes
     -----
@@ -85,56 +87,67 @@ def levelling_of(
     reject. Of more than 64 parameters, and where second derivatives are differences, H is that of the estimate. Some
     thousand records tell the shape, and standard errors the scale.
 
-    Where the curvature is uncertain, M is that of the parameter that is tested if that makes more of it, and many
-    records tell the shape: of fewer the noise would make another one.
+    Where the curvature is uncertain, M is that of the parameter that is tested, and many records tell the shape: of
+    fewer the noise would make another one.
 
-    Beyond the scores that a surrogate was designed for it does not level off where the loss does, and would rule out
-    parameters that the loss does not. What its score has more than that of the loss, by `MeanError`, is taken off, but
-    for what intervals are wider by.
+    Beyond the scores that a surrogate was designed for it does not level off where the loss does, but has waves, and
+    its variance grows with the noise of longer parameters. A score that is tested is therefore that of the surrogate
+    for the scores there, with as many waves and the same dial as that of the estimate.
+
+    The test leaves the bias out, and where it ends the bias is added as it is bounded at the estimate: an end is u + b
+    with b standard errors of bias and u where the statistic comes to c - b, P(|N(b, 1)| <= c) = .95. The bound counts
+    errors of all scores as if they had one sign; what the slope loses farther out would make the more of it.
     """
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
-    error = None
-    if known is not None and records.correction.surrogates is not None and known.zonal is None:
-        error = MeanError(known, records.correction)
     reaches = critical_values(_LEVEL, allowed, np.full(len(allowed), math.inf))
-    most = float(np.max(reaches, where=np.isfinite(reaches), initial=critical_value(_LEVEL)))
-    few = _Shape(records.looked_at, theta, penalty, takes_steps=False, error=error, allowed=allowed)
+    # What a test rejects at that leaves the bias to the interval: from 1.96 without any to 1.64 with a large one.
+    rejects = reaches - allowed
+    designs = _Designs.of(records, theta, known)
+    few = _Shape(records.looked_at, theta, penalty, takes_steps=False)
     part = records.tested
     if curving is not None:
         part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
-    many = _Shape(part, theta, penalty, grows=curving is not None, error=error, allowed=allowed)
+    many = _Shape(part, theta, penalty)
     found = np.zeros((len(theta), 2))
     places = np.flatnonzero(errors)
     moves = covariance[:, places] / errors[places]
     program = records.correction.program
+    misleads = designs is not None
     if isinstance(program, ScoreProgram) and len(program.scores) == 1 and len(places):
         # Moves that change scores less are straighter still.
         widest = int(np.argmax(np.abs(few.records.design_rows() @ moves).max(axis=0)))
-        if few.is_straight(moves[:, widest], int(places[widest]), most, _STRAIGHT):
+        move, place, far = moves[:, widest], int(places[widest]), critical_value(_LEVEL)
+        if designs is not None:
+            misleads = any(designs.mislead(few, side * move, place, far, _STRAIGHT) for side in (-1.0, 1.0))
+        if not misleads and few.is_straight(move, place, far, _STRAIGHT):
             return None
-        if not few.errs(moves[:, widest], int(places[widest]), most, _STRAIGHT):
-            few.error = None
     for place, move in zip(places.tolist(), moves.T, strict=True):
         slope, bend = (0.0, 0.0) if curving is None else curving[place]
-        reach = float(reaches[place])
+        reach, own = float(rejects[place]), float(allowed[place])
         for side, sign in enumerate((-1.0, 1.0)):
             # Of a bias without a bound every end is nowhere.
-            if not math.isfinite(reach) or few.is_straight(sign * move, place, reach, _NEARLY_STRAIGHT, sides=(1.0,)):
+            if not math.isfinite(reach):
                 continue
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
-            statistic = many.statistic(sign * move, place, variance)
-            if statistic is None:
+            needed = functools.partial(_needed, variance=variance, bias_ratio=own)
+            enough = (1 + _MUCH_FARTHER) * _end(_straight(variance, needed), own + reach) - own
+            errs = False
+            if misleads and designs is not None and math.isfinite(enough):
+                errs = designs.mislead(few, sign * move, place, enough, _NEARLY_STRAIGHT)
+            if not math.isfinite(enough) or (
+                not errs and few.is_straight(sign * move, place, reach, _NEARLY_STRAIGHT, sides=(1.0,))
+            ):
                 continue
-            needed = functools.partial(_needed, variance=variance, bias_ratio=float(allowed[place]))
-            end = _end(_beyond(statistic, needed), reach)
-            plain = _end(_beyond(_straight(variance), needed), reach)
-            if end > (1 + _MUCH_FARTHER) * plain:
-                # What is left of the bias, and of the variance, where there is no end.
-                least = critical_value(_LEVEL, float(allowed[place]) if bend == 0 else 0.0)
-                found[place, side] = max(
-                    0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
-                )
+            test = _Test(many, designs, sign * move, place, None if curving is None else variance)
+            if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
+                continue
+            end = own + _end(_beyond(test.statistic, reach), enough)
+            # What is left of the bias, and of the variance, where there is no end.
+            least = critical_value(_LEVEL, own if bend == 0 else 0.0)
+            found[place, side] = max(
+                0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
+            )
     return found if found.any() else None
 
 
@@ -142,22 +155,18 @@ def _variance(t: float, *, slope: float, bend: float) -> float:
     return float(fieller_variance(t, slope, bend))
 
 
+def _straight(variance: Callable[[float], float], needed: Callable[[float], float]) -> Callable[[float], float]:
+    """Return by how much the statistic of a straight line, t moves away, is more than what it has to come to."""
+    return lambda t: t / math.sqrt(variance(t)) - needed(t)
+
+
+def _beyond(statistic: Callable[[float], float], reach: float) -> Callable[[float], float]:
+    return lambda t: statistic(t) - reach
+
+
 def _needed(t: float, *, variance: Callable[[float], float], bias_ratio: float) -> float:
     """Return what the statistic of a test t standard errors away has to come to, the bias within its bound."""
     return critical_value(_LEVEL, bias_ratio / math.sqrt(variance(t)))
-
-
-def _constant(t: float) -> float:
-    """Return the variance of a score whose curvature is certain, over that at the estimate."""
-    return 1.0
-
-
-def _straight(variance: Callable[[float], float]) -> Callable[[float], float]:
-    return lambda t: t / math.sqrt(variance(t))
-
-
-def _beyond(statistic: Callable[[float], float], needed: Callable[[float], float]) -> Callable[[float], float]:
-    return lambda t: statistic(t) - needed(t)
 
 
 @dataclass(frozen=True)
@@ -190,29 +199,28 @@ class _Shape:
         penalty: FloatArray,
         *,
         takes_steps: bool = True,
-        grows: bool = False,
-        error: MeanError | None,
-        allowed: FloatArray,
+        start: FloatArray | None = None,
     ) -> None:
         self.records, self.theta, self.penalty = records, theta, penalty
-        self.error, self.allowed = error, allowed
+        if start is not None:
+            self.start = start
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
         self._has_derivatives = how == "exact"
-        self._takes_steps = takes_steps and self._has_derivatives and len(theta) <= _MOST_PARAMETERS
-        self.grows = grows and self._takes_steps
+        self.takes_steps = takes_steps and self._has_derivatives and len(theta) <= _MOST_PARAMETERS
 
     @functools.cached_property
-    def _here(self) -> Derivatives:
+    def here(self) -> Derivatives:
         return self._derivatives(self.theta, True)
 
     @functools.cached_property
-    def _start(self) -> FloatArray:
-        return self._here.gradient if self._takes_steps else self._gradient(self.theta)
+    def start(self) -> FloatArray:
+        """The mean gradient at the estimate: what a part has more of it than all records."""
+        return self._gradient(self.theta)
 
     @functools.cached_property
-    def _inverse_here(self) -> FloatArray | None:
-        return self._inverse(self._here.hessian)
+    def inverse_here(self) -> FloatArray | None:
+        return self._inverse(self.here.hessian)
 
     def _inverse(self, hessian: FloatArray) -> FloatArray | None:
         """Return the inverse of a mean Hessian with the penalty, if it has one."""
@@ -223,15 +231,15 @@ class _Shape:
 
     def _change(self, gradient: FloatArray, theta: FloatArray) -> FloatArray:
         """Return what a mean gradient has more than that of the estimate, the penalty's share with it."""
-        return np.asarray(gradient - self._start + self.penalty * (theta - self.theta))
+        return np.asarray(gradient - self.start + self.penalty * (theta - self.theta))
 
     def _place(self, theta: FloatArray, found: Derivatives) -> _Place:
-        slope = self._start + self.penalty * self.theta
+        slope = self.start + self.penalty * self.theta
         loss = found.loss + 0.5 * float(self.penalty @ theta**2) - float(slope @ theta)
         change = self._change(found.gradient, theta)
         return _Place(theta, loss, change, found.hessian, self._inverse(found.hessian), found.meat)
 
-    def _profiled(self, before: _Place, by: float, place: int, *, parts: int = _PARTS) -> tuple[_Place | None, bool]:
+    def profiled(self, before: _Place, by: float, place: int, *, parts: int = _PARTS) -> tuple[_Place | None, bool]:
         """Return where the others have their minimum once a parameter is moved, and whether it was found.
 
         It is looked for from another such minimum on, by a half of the way first where it is not found at once.
@@ -239,7 +247,7 @@ class _Shape:
         found, is_minimum = self._minimum(before, by, place)
         if is_minimum or parts == 0:
             return found, is_minimum
-        half_way, is_found = self._profiled(before, by / 2, place, parts=parts - 1)
+        half_way, is_found = self.profiled(before, by / 2, place, parts=parts - 1)
         if half_way is None or not is_found:
             return found, False
         again, is_minimum = self._minimum(half_way, by / 2, place)
@@ -255,7 +263,7 @@ class _Shape:
 
         def at(theta: FloatArray) -> list[_Place]:
             is_there = is_allowed(self.records.correction, theta)
-            return [self._place(theta, self._derivatives(theta, self.grows))] if is_there else []
+            return [self._place(theta, self._derivatives(theta, True))] if is_there else []
 
         begun = [found for begin in before.moved(by, place) for found in at(begin)]
         if not begun:
@@ -303,72 +311,48 @@ class _Shape:
                 return False
         return True
 
-    def errs(self, move: FloatArray, place: int, far: float, beyond: float) -> bool:
-        """Whether the error of a surrogate makes more than a share of the statistic, so far out."""
-        if self.error is None:
-            return False
-        plain = _Shape(self.records, self.theta, self.penalty, takes_steps=False, error=None, allowed=self.allowed)
-        for side in (-1.0, 1.0):
-            found, without = (one.statistic(side * move, place) for one in (self, plain))
-            if found is None or without is None or without(far) - found(far) > beyond * far:
-                return True
-        return False
+    def near(self, move: FloatArray, place: int) -> float:
+        """Return the statistic that a straight line has one move away; NaN where the part tells nothing of it."""
+        score, spread = self.score(self.inverse_here, self.here.meat, place)
+        found = float(score @ self.here.hessian @ move + score @ (self.penalty * move)) / spread
+        return found if math.isfinite(found) and found * move[place] > 0 else math.nan
 
-    def statistic(
-        self, move: FloatArray, place: int, variance: Callable[[float], float] = _constant
-    ) -> Callable[[float], float] | None:
-        """Return the statistic of a test t moves away: t where the score is a straight line of a constant variance.
+    def statistic(self, move: FloatArray, place: int) -> Callable[[float], float] | None:
+        """Return the statistic of a test t moves away along the line: t where the score is straight.
 
-        None where the part tells nothing of it. `variance` is that of the score, over that at the estimate, where it is
-        not found with the others at their minimum.
+        None where the part tells nothing of it.
         """
-        here, spread_here = self._score(self._inverse_here, self._here.meat, place)
-        near = float(here @ self._here.hessian @ move + here @ (self.penalty * move)) / spread_here
-        if not (math.isfinite(near) and near * move[place] > 0):
+        near = self.near(move, place)
+        if math.isnan(near):
             return None
-
-        def size(score: FloatArray, spread: float, change: FloatArray, theta: FloatArray) -> float:
-            found = float(score @ change) / (spread * near)
-            if self.error is not None:
-                found -= max(0.0, float(score @ self.error.at(theta)) / (spread * near) - self.allowed[place])
-            return found if math.isfinite(found) else 0.0
+        score, spread = self.score(self.inverse_here, self.here.meat, place)
 
         def along_the_line(t: float) -> float:
             moved = self.theta + t * move
             if not is_allowed(self.records.correction, moved):
                 return 0.0
             with np.errstate(all="ignore"):
-                if not self._takes_steps:
-                    change, score, spread = self._change(self._gradient(moved), moved), here, spread_here
-                else:
-                    found = self._derivatives(moved)
-                    change = self._change(found.gradient, moved)
-                    score, spread = self._score(self._inverse(found.hessian), self._here.meat, place)
-                return size(score, spread, change, moved) / math.sqrt(variance(t))
+                found = float(score @ self._change(self._gradient(moved), moved)) / (spread * near)
+            return found if math.isfinite(found) else 0.0
 
-        # From one place the next is found in a step or two.
-        path, lost = {0.0: self._place(self.theta, self._here)}, [math.inf]
+        return along_the_line
 
-        def where_others_follow(t: float) -> float:
-            if t >= lost[-1]:
-                return along_the_line(t)
-            before = max(one for one in path if one <= t)
-            with np.errstate(all="ignore"):
-                found, is_minimum = self._profiled(path[before], (t - before) * move[place], place)
-                # Without a minimum it is the noise that says where they go.
-                if found is None or not is_minimum:
-                    lost.append(t)
-                    return along_the_line(t)
-                path[t] = found
-                score, spread = self._score(found.inverse, self._here.meat, place)
-                growth = math.sqrt(variance(t))
-                if self.grows:
-                    growth = max(1.0, self._score(found.inverse, found.meat, place)[1] / spread)
-                return size(score, spread, found.change, found.theta) / growth
+    def at_estimate(self) -> _Place:
+        """Return what there is at the estimate."""
+        return _Place(self.theta, 0.0, 0 * self.theta, self.here.hessian, self.inverse_here, self.here.meat)
 
-        return where_others_follow if self._takes_steps else along_the_line
+    def on_line(self, theta: FloatArray, estimate: _Place) -> _Place | None:
+        """Return what there is at parameters, wherever others have their minimum; None without a correction.
 
-    def _score(self, inverse: FloatArray | None, meat: FloatArray, place: int) -> tuple[FloatArray, float]:
+        Where no steps are taken all but the gradient is that of the estimate.
+        """
+        if not is_allowed(self.records.correction, theta):
+            return None
+        if self.takes_steps:
+            return self._place(theta, self._derivatives(theta, True))
+        return replace(estimate, theta=theta, change=self._change(self._gradient(theta), theta))
+
+    def score(self, inverse: FloatArray | None, meat: FloatArray, place: int) -> tuple[FloatArray, float]:
         """Return e_j'H^-1 and the spread of its products with gradients; infinite where the curvature is no sum."""
         if inverse is None:
             return np.zeros(len(self.theta)), math.inf
@@ -377,14 +361,136 @@ class _Shape:
         return score, math.sqrt(spread) if score[place] > 0 and spread > 0 else math.inf
 
 
+@dataclass(frozen=True)
+class _Designs:
+    """Surrogates for the scores that there are at parameters beside an estimate, like that of the estimate."""
+
+    known: ReleasedRecords
+    design: Design  # That of the estimate.
+    growth: float  # How many times as much noise of the score it was designed for as there is.
+    error: MeanError | None  # Its own; None on a sphere.
+    error_here: FloatArray
+
+    @classmethod
+    def of(cls, records: Records, theta: FloatArray, known: ReleasedRecords | None) -> "_Designs | None":
+        """Return them for records under a surrogate; else None."""
+        design = records.correction.surrogates
+        if known is None or design is None or not design.surrogates:
+            return None
+        own = float(np.mean(known.variances(theta)))
+        growth = max(1.0, design.score_variance / own) if own > 0 else 1.0
+        error = MeanError(known, records.correction) if known.zonal is None else None
+        return cls(known, design, growth, error, np.zeros(0) if error is None else error.at(theta))
+
+    def mislead(self, shape: _Shape, move: FloatArray, place: int, far: float, beyond: float) -> bool:
+        """Whether the surrogate of the estimate adds more than a share to a statistic, so far out."""
+        if self.error is None:
+            return False
+        score, spread = shape.score(shape.inverse_here, shape.here.meat, place)
+        added = float(score @ (self.error.at(shape.theta + far * move) - self.error_here)) / (
+            spread * shape.near(move, place)
+        )
+        return not added <= beyond * far
+
+    def at(self, shape: _Shape, theta: FloatArray) -> _Shape:
+        """Return the shape of the same part by the surrogate for the scores at parameters."""
+        try:
+            corrected = self.known.resolved_like(theta, self.design, growth=self.growth)
+        except DivergenceError:
+            # The loss is too steep for a surrogate of these scores: it is not one that levels off.
+            return shape
+        return _Shape(corrected.of(shape.records), shape.theta, shape.penalty, start=shape.start)
+
+
+class _Test:
+    """Score tests of a parameter to one side of its estimate, by a part of the records.
+
+    Parameters
+    ----------
+    shape : _Shape
+        Of the part.
+    designs : _Designs or None
+        Surrogates for where a test is, where there is one of the estimate.
+    move : array of shape (Q,), float64
+        To first order, by how much the parameters move with a standard error of the one that is tested.
+    place : int
+        Which it is.
+    variance : callable or None
+        That of the score by t, over that at the estimate, where it is not constant: where the others follow it is the
+        one that is found there.
+    """
+
+    def __init__(
+        self,
+        shape: _Shape,
+        designs: _Designs | None,
+        move: FloatArray,
+        place: int,
+        variance: Callable[[float], float] | None,
+    ) -> None:
+        self._shape, self._designs, self._move, self._place, self._variance = shape, designs, move, place, variance
+        self._near = shape.near(move, place)
+        # From one place the next is found in a step or two.
+        self._path, self._lost = {0.0: shape.at_estimate()}, math.inf
+
+    @property
+    def tells(self) -> bool:
+        """Whether the part tells anything of it."""
+        return not math.isnan(self._near)
+
+    def rejects_by(self, t: float, reach: float, *, by_own: bool) -> bool:
+        """Whether the test rejects so far out, or already where a straight line does.
+
+        `by_own` says that the surrogate of the estimate may tell where it does, before another is looked for.
+        """
+        ways = (None, self._designs) if by_own and self._designs is not None else (self._designs,)
+        sizes = (self._where_others_follow(t, designs) for designs in ways)
+        return any(size is not None and size >= reach for size in sizes) or self.statistic(reach) >= reach
+
+    def statistic(self, t: float) -> float:
+        """Return the statistic of a test t standard errors away: t where the score is a straight line."""
+        found = self._where_others_follow(t, self._designs) if t < self._lost else None
+        if found is not None:
+            return found
+        # Without a minimum it is the noise that says where the others go.
+        self._lost = min(t, self._lost)
+        theta = self._shape.theta + t * self._move
+        with np.errstate(all="ignore"):
+            there = self._shape if self._designs is None else self._designs.at(self._shape, theta)
+            on_line = there.on_line(theta, self._path[0.0])
+            if on_line is None:
+                return 0.0
+            grown = 1.0 if self._variance is None else math.sqrt(self._variance(t))
+            return self._size(there, on_line, self._shape.here.meat) / grown
+
+    def _where_others_follow(self, t: float, designs: _Designs | None) -> float | None:
+        """Return the statistic where the others have their minimum; None where they have none."""
+        if not self._shape.takes_steps:
+            return None
+        last = max(one for one in self._path if one <= t)
+        before, by = self._path[last], (t - last) * self._move[self._place]
+        with np.errstate(all="ignore"):
+            there = self._shape if designs is None else designs.at(self._shape, before.moved(by, self._place)[0])
+            found, is_minimum = there.profiled(before, by, self._place)
+            if found is None or not is_minimum:
+                return None
+            self._path[t] = found
+            return self._size(there, found, self._shape.here.meat if self._variance is None else found.meat)
+
+    def _size(self, there: _Shape, found: _Place, meat: FloatArray) -> float:
+        score, spread = there.score(found.inverse, meat, self._place)
+        size = float(score @ found.change) / (spread * self._near)
+        return size if math.isfinite(size) else 0.0
+
+
 def _end(beyond: Callable[[float], float], begin: float) -> float:
     """Return where a function is first not below 0, from a begin on; infinite where it is nowhere."""
-    near = begin
+    beyond, near = functools.cache(beyond), begin
     if beyond(near) >= 0:
         return begin
     for place in _PLACES:
         far = place * (begin / critical_value(_LEVEL))
         if beyond(far) >= 0:
-            return float(brentq(beyond, near, far, xtol=1e-2))
+            return float(brentq(beyond, near, far, xtol=0.01 * begin))
         near = far
     return math.inf

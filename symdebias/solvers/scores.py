@@ -35,7 +35,7 @@ from symdebias.solvers.surrogate_design import (
     share_of_noise,
     targets_of,
 )
-from symdebias.transforms.surrogate import Scores, affordable_frequency
+from symdebias.transforms.surrogate import Design, Scores, affordable_frequency
 from symdebias.zonal import ZonalNoise
 
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
@@ -400,14 +400,20 @@ class ReleasedRecords:
         if self.corrected.method != "surrogate":
             return self.corrected
         scores, variances = self.scores(theta, quick=quick), self.variances(theta)
-        if growth != 1.0:
-            scores = Scores(np.concatenate([scores.values, growth * scores.values]), np.tile(scores.chances, 2) / 2)
-            variances = variances * growth
+        scores, variances = self._grown(scores, variances, growth)
         if radius is not None:
             scores = Scores.within(radius)
         else:
             self._require_finite(float(np.abs(scores.values).max()))
         return self.designed_for(scores, variances, quick=quick)
+
+    @staticmethod
+    def _grown(scores: Scores, variances: FloatArray, growth: float) -> tuple[Scores, FloatArray]:
+        """Return scores with those that are so many times as large beside them, and noise variances as many times."""
+        if growth == 1.0:
+            return scores, variances
+        values = np.concatenate([scores.values, growth * scores.values])
+        return Scores(values, np.tile(scores.chances, 2) / 2), variances * growth
 
     def _require_finite(self, farthest: float) -> None:
         """Raise DivergenceError where the loss is not finite on scores that parameters on the way have led to."""
@@ -420,16 +426,26 @@ class ReleasedRecords:
                 "theta back. Bound columns with few large values, raise l2, or use more records."
             )
 
-    def designed_for(self, scores: Scores, variances: FloatArray, *, quick: bool = False) -> CorrectedLoss:
-        """Return the surrogate designed for a distribution of true scores and noise variances of them."""
+    def resolved_like(self, theta: FloatArray, design: Design, *, growth: float = 1.0) -> CorrectedLoss:
+        """Return the surrogate for the scores at a parameter that has the sizes of another one."""
+        scores, variances = self._grown(self.scores(theta, quick=True), self.variances(theta), growth)
+        return self.designed_for(scores, variances, like=design)
+
+    def designed_for(
+        self, scores: Scores, variances: FloatArray, *, quick: bool = False, like: Design | None = None
+    ) -> CorrectedLoss:
+        """Return the surrogate designed for a distribution of true scores and noise variances of them.
+
+        `like` is a design whose sizes it has.
+        """
         if self.zonal is not None:
             scene = scene_on_sphere(self.zonal, self.noise, self.positive_gram(), scores, float(np.mean(variances)))
             return self.corrected.with_design(
-                designed_polynomials(self.parts, scene, self.records, self.targets(), quick=quick)
+                designed_polynomials(self.parts, scene, self.records, self.targets(), quick=quick, like=like)
             )
         found = designed(
             self.parts, scores, variances, self.records, self.targets(),
-            share_of_noise=self._share_of_noise, shape=self.shape, quick=quick,
+            share_of_noise=self._share_of_noise, shape=self.shape, quick=quick, like=like,
         )  # fmt: skip
         return self.corrected.with_design(found)
 

@@ -203,10 +203,12 @@ def designed_polynomials(
     targets: Sequence[float],
     *,
     quick: bool = False,
+    like: surrogate.Design | None = None,
 ) -> surrogate.Design:
     """Return the polynomial surrogates with the shortest interval that covers under their bias; see `designed`.
 
-    `quick` takes the least dial and degree 4 at most, and leaves the largest errors and the constants out.
+    `quick` takes the least dial and degree 4 at most, and leaves the largest errors and the constants out. So does
+    `like`, with the degree and the dial of another design.
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = scene.noise.variance * (scene.reach / scene.noise.radius) ** 2
@@ -214,6 +216,10 @@ def designed_polynomials(
     if not numbers:
         # All of the loss is a polynomial of low degree, and stands for itself.
         return surrogate.Design(scene.reach, variance, records, (), 0.0, 0.0)
+    if like is not None:
+        degree = max(len(one.polynomial) for one in like.surrogates) - 1
+        found = scene.surrogates(numbers, like.records, degree, _SHARED * records / like.records)
+        return surrogate.Design(scene.reach, variance, like.records, tuple(found), math.nan, math.nan)
     rows: list[tuple[float, float, float, float, list[surrogate.Surrogate]]] = []
     for degree in scene.degrees[:2] if quick else scene.degrees:
         for dial in _DIALS[:1] if quick else _DIALS:
@@ -227,9 +233,10 @@ def designed_polynomials(
     _, cheapest, _, ratio, found = min((row for row in rows if row[2] == _DIALS[0]), key=lambda row: row[0])
     dearest = (_DEAREST if ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
     if not quick:
-        found = min((row for row in rows if row[1] <= dearest), key=lambda row: row[0])[4]
+        _, _, dial, _, found = min((row for row in rows if row[1] <= dearest), key=lambda row: row[0])
         stated = max(scene.scores.radius(STATED_OUTSIDE), 1e-6)
-        return surrogate.balanced(numbers, found, radius=stated, score_variance=variance, records=records)
+        enough = max(1.0, dial * records)
+        return surrogate.balanced(numbers, found, radius=stated, score_variance=variance, records=enough)
     return surrogate.Design(scene.reach, variance, records, tuple(found), math.nan, math.nan)
 
 
@@ -251,6 +258,7 @@ def designed(
     share_of_noise: float,
     shape: float = math.inf,
     quick: bool = False,
+    like: surrogate.Design | None = None,
 ) -> surrogate.Design:
     """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.
 
@@ -264,7 +272,8 @@ def designed(
     score, that of the target in a residual included; `targets` the values of the target that errors are looked at with;
     `share_of_noise` the mean share of noise in the variance of a released direction, in [0, 1). `shape` is that of the
     noise of the score, see `symdebias.noise.SphericalNoise.shape`: infinite for normal noise, which other noises are
-    priced as. `quick` takes the least dial and number of waves, and leaves the largest errors and the constants out.
+    priced as. `quick` takes the least dial and number of waves, and leaves the largest errors and the constants out; so
+    does `like`, with the sizes of another design in place of the best, its waves as much slower as scores are larger.
 
     Raises
     ------
@@ -274,7 +283,7 @@ def designed(
     unit = parts.unit(scores.mean_square)
     return _designed(
         parts.in_units(unit), scores.scaled(1 / unit), variances / unit**2, records, targets,
-        share_of_noise=share_of_noise, shape=shape, quick=quick,
+        share_of_noise=share_of_noise, shape=shape, quick=quick, like=like,
     ).from_units(unit)  # fmt: skip
 
 
@@ -288,6 +297,7 @@ def _designed(
     share_of_noise: float,
     shape: float,
     quick: bool,
+    like: surrogate.Design | None,
 ) -> surrogate.Design:
     """Return the surrogates of `designed` for parts and scores in their units."""
     numbers = [part.numbers for part in parts.replaced]
@@ -309,7 +319,7 @@ def _designed(
         )
     reach = 2 * math.sqrt(variance)
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
-    if quick:
+    if quick or like is not None:
         lengths = lengths[-2:-1] or lengths
     highest = surrogate.affordable_frequency(variances, records, shape)
     whole = Scene(
@@ -325,7 +335,14 @@ def _designed(
         enough = max(1.0, dial * records)
         return scene.surrogates(numbers, enough, shared=_SHARED / dial), enough
 
-    if quick:
+    if like is not None and like.surrogates and like.surrogates[0].cosines:
+        # The half period of the slowest wave goes with the range and with the noise of scores.
+        share = math.pi / like.surrogates[0].frequency / (like.radius + 2 * math.sqrt(like.score_variance))
+        waves = len(like.surrogates[0].cosines)
+        length = max(share * (stated + reach), waves * math.pi / highest)
+        found, enough = bought(whole.of_waves(math.pi / length, waves), like.records / records)
+        return surrogate.Design(stated, variance, enough, tuple(found), math.nan, math.nan)
+    if quick or like is not None:
         (scene,) = scenes(_WAVES[0])
         found, enough = bought(scene, _DIALS[0])
         return surrogate.Design(stated, variance, enough, tuple(found), math.nan, math.nan)

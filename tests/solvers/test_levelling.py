@@ -10,7 +10,8 @@ from scipy.special import expit
 import symdebias as sd
 from symdebias.exceptions import SymdebiasError
 from symdebias.inference import Inference, critical_value
-from symdebias.solvers.levelling import levelling_of
+from symdebias.solvers.levelling import _Designs, _Shape, _Test, levelling_of
+from symdebias.solvers.scores import known_scores
 
 TRUTH = np.array([3.4, -1.5])
 SAID = "levels off"
@@ -31,11 +32,11 @@ def fitted(noised, **how):
         return sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y, **how)
 
 
-def profile_test(noised, place, value, begin=None):
+def profile_test(records, labels, place, value, begin=None, *, epsilon=1.5):
     """Return the score test of one of some parameters, the others at their minimum, from its formula."""
-    X = np.column_stack([np.asarray(noised.X), np.ones(len(noised.X))])
-    keep = 1 / (1 + np.exp(-1.5))
-    label = np.asarray(noised.y) / (2 * keep - 1)
+    X = np.column_stack([np.asarray(records), np.ones(len(records))])
+    keep = 1 / (1 + np.exp(-epsilon))
+    label = np.asarray(labels) / (2 * keep - 1)
     theta = np.zeros(X.shape[1]) if begin is None else begin.copy()
     others = np.delete(np.arange(len(theta)), place)
     theta[place] = value
@@ -62,10 +63,13 @@ def test_ends_are_those_of_score_tests():
         assert sign * (end - plain[place, side]) > 0
         if np.isfinite(end):
             bounded += 1
-            assert abs(profile_test(noised, place, end)) == pytest.approx(1.96, abs=0.3)
+            assert abs(profile_test(noised.X, noised.y, place, end)) == pytest.approx(1.96, abs=0.3)
         else:
-            assert abs(profile_test(noised, place, fit.theta[place] + sign * 16 * fit.standard_errors[place])) < 2.1
-        assert abs(profile_test(noised, place, plain[place, side])) < 1.8
+            assert (
+                abs(profile_test(noised.X, noised.y, place, fit.theta[place] + sign * 16 * fit.standard_errors[place]))
+                < 2.1
+            )
+        assert abs(profile_test(noised.X, noised.y, place, plain[place, side])) < 1.8
     assert fit.inference.levelling.shape == (2, 2)
 
 
@@ -84,10 +88,10 @@ def test_others_follow_where_their_way_is_no_straight_line():
     ends = fit.confidence_interval(0.95)
     plain = replace(fit.inference, levelling=None).interval(fit.theta, 0.95)
     assert truth[3] < plain[3, 0] - fit.standard_errors[3]
-    assert abs(profile_test(noised, 3, truth[3], fit.theta)) < 1.9
+    assert abs(profile_test(noised.X, noised.y, 3, truth[3], fit.theta)) < 1.9
     assert np.all((ends[:, 0] < truth) & (truth < ends[:, 1]))
     assert np.isfinite(ends[3, 1])
-    assert abs(profile_test(noised, 3, ends[3, 1], fit.theta)) == pytest.approx(1.96, abs=0.05)
+    assert abs(profile_test(noised.X, noised.y, 3, ends[3, 1], fit.theta)) == pytest.approx(1.96, abs=0.05)
 
 
 def test_they_cover_where_standard_errors_do_not():
@@ -142,17 +146,57 @@ def test_many_parameters_take_no_second_derivatives(monkeypatch):
     assert 0 < found[0, 1] <= fit.inference.levelling[0, 1] + 1e-9
 
 
-@pytest.mark.parametrize("seed", [1, 8, 13])
-def test_a_surrogate_levels_off_where_its_loss_does(seed):
-    """A group has one label, and the noise of labels hides it. Ends were at -7.3, -7.7 and -7.8, by waves."""
+def a_group_of_one_label(seed):
+    """A group of 300 has one label, and the noise of labels hides it; another column is noised."""
     rng = np.random.default_rng(seed)
     a, b = rng.normal(size=20_000), (rng.random(20_000) < 0.015) * 1.0
     y = np.where(rng.random(20_000) < expit(0.8 * a + 0.3 - 8.0 * b), 1.0, -1.0)
     noise = sd.GaussianMechanism.from_scale(0.5)
     release = sd.Release({"a": noise}, noiseless=("b",), target=sd.RandomizedResponse(2.0), fit_intercept=True)
-    fit = fitted(release.privatize(np.column_stack([a, b]), y, random_state=seed))
+    records = np.column_stack([a, b])
+    return records, release.privatize(records, y, random_state=seed)
+
+
+@pytest.mark.parametrize("seed", [1, 8, 13])
+def test_a_surrogate_levels_off_where_its_loss_does(seed):
+    """By the waves of the surrogate of the estimate ends were at -7.3, -7.7 and -7.8; -8 is the truth."""
+    records, noised = a_group_of_one_label(seed)
+    fit = fitted(noised)
     assert SAID in fit.summary()
-    assert fit.confidence_interval()[1, 0] < -12.0
+    assert fit.confidence_interval()[1, 0] == -np.inf
+    # True columns rule out nothing below either.
+    for place in (-8.0, -12.0, -20.0):
+        assert abs(profile_test(records, noised.y, 1, place, fit.theta, epsilon=2.0)) < 1.0
+
+
+def test_a_score_test_far_out_is_that_of_true_columns():
+    """Ten standard errors away the surrogate of the estimate had a statistic of 42 where true columns have 0.7."""
+    records, noised = a_group_of_one_label(13)
+    fit = fitted(noised)
+    under = fit.corrected.records(noised.X, noised.y)
+    designs = _Designs.of(under, fit.theta, known_scores(fit.corrected, under))
+    shape = _Shape(under, fit.theta, np.zeros(3))
+    move = -fit.covariance[:, 1] / fit.standard_errors[1]
+    told = _Test(shape, designs, move, 1, None)
+    for t in (1.0, 3.0, 10.0):
+        away = fit.theta[1] - t * fit.standard_errors[1]
+        expected = abs(profile_test(records, noised.y, 1, away, fit.theta, epsilon=2.0))
+        assert told.statistic(t) == pytest.approx(expected, abs=0.08)
+    assert _Test(shape, None, move, 1, None).statistic(10.0) > 10
+
+
+@pytest.mark.parametrize("seed", [3, 14])
+def test_a_surrogate_of_strong_signals_does_not_level_off_of_itself(seed):
+    """Longer parameters have more noise than its waves are for: an end was infinite, or 18 standard errors away."""
+    rng = np.random.default_rng([seed, 4])
+    theta = np.array([2.97, -2.23, 1.49])
+    X = rng.normal(size=(100_000, 3))
+    y = np.where(rng.random(len(X)) < expit(X @ theta), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    fit = fitted(release.privatize(X, y, random_state=seed))
+    assert fit.inference.levelling is None
+    low, high = fit.confidence_interval().T
+    assert np.all((low <= theta) & (theta <= high) & (high - low < 10 * fit.standard_errors))
 
 
 LEVELLING = np.array([[0.0, 0.2], [critical_value(0.95) ** -2, 0.0]])
@@ -193,19 +237,17 @@ def test_a_bias_stays_what_it_is_where_a_score_levels_off():
     assert np.isinf(flat.interval(np.zeros(1), 0.95)).tolist() == [[True, False]]
 
 
-def test_ends_are_those_of_score_tests_that_allow_for_a_bias():
-    """With a bias of three standard errors the statistic has to come to 4.64."""
+def test_a_bias_is_added_where_score_tests_end():
+    """With a bias of three standard errors the statistic is 4.64 - 3 three standard errors before an end."""
     noised = rare_labels(3)
     fit = fitted(noised)
     records = fit.corrected.records(noised.X, noised.y)
     bias = 3.0 * fit.standard_errors
     found = levelling_of(records, fit.theta, np.zeros(2), fit.covariance, None, bias=bias)
-    inference = Inference(fit.covariance, "sandwich", bias=bias, levelling=found)
-    end = inference.interval(fit.theta, 0.95)[0, 1]
-    beyond = (end - fit.theta[0]) / fit.standard_errors[0]
-    assert beyond > 1.05 * critical_value(0.95, 3.0)
-    without = levelling_of(records, fit.theta, np.zeros(2), fit.covariance, None)
-    assert found[0, 1] != without[0, 1]
+    end = Inference(fit.covariance, "sandwich", bias=bias, levelling=found).interval(fit.theta, 0.95)[0, 1]
+    assert end > fit.theta[0] + 1.05 * critical_value(0.95, 3.0) * fit.standard_errors[0]
+    statistic = abs(profile_test(noised.X, noised.y, 0, end - bias[0]))
+    assert statistic == pytest.approx(critical_value(0.95, 3.0) - 3, abs=0.05)
 
 
 def test_units_and_signs_change_sides():

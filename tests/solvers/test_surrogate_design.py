@@ -6,6 +6,7 @@ import pytest
 import symdebias as sd
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers import m_estimation
+from symdebias.solvers.scores import known_scores
 from symdebias.solvers.surrogate_design import _Judge, designed
 from symdebias.transforms.surrogate import Scores
 
@@ -51,3 +52,33 @@ def test_a_surrogate_without_a_minimum_gives_way_to_one_for_more_noise(monkeypat
     monkeypatch.setattr(m_estimation, "_GROWTHS", ())
     with pytest.raises(DivergenceError, match="did not settle"):
         sd.m_estimate(corrected, released.X, released.y)
+
+
+@pytest.mark.parametrize("in_one_vector", [False, True])
+def test_a_design_like_another_one_has_its_sizes_for_other_scores(in_one_vector):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20_000, 2)) * 0.4
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12))
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ [2.0, -1.0])), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+    if in_one_vector:
+        release = sd.Release(sd.SphericalCapMechanism(6.0, 1.0), target="margin")
+    noised = release.privatize(X, y, random_state=1)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+    records = fit.corrected.records(noised.X, noised.y)
+    known, design = known_scores(fit.corrected, records), fit.corrected.design
+    u = np.linspace(-1.5, 1.5, 31)
+
+    def error(of, theta):
+        return known.squared_bias(of.at(2), theta, np.eye(2))[0, 0]
+
+    growth = design.score_variance / float(np.mean(known.variances(fit.theta)))
+    same = known.resolved_like(fit.theta, design, growth=max(1.0, growth) if in_one_vector else 1.0)
+    for ours, theirs in zip(same.design.surrogates, design.surrogates, strict=True):
+        assert len(ours.cosines) == len(theirs.cosines)
+        assert len(ours.polynomial) == len(theirs.polynomial)
+        np.testing.assert_allclose(ours.slope(u), theirs.slope(u), atol=0.01)
+    longer = known.resolved_like(4 * fit.theta, design)
+    assert error(longer, 4 * fit.theta) < 0.5 * error(fit.corrected, 4 * fit.theta)
+    if not in_one_vector:
+        assert longer.design.surrogates[0].frequency < 0.8 * design.surrogates[0].frequency
