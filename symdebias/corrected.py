@@ -678,8 +678,9 @@ class CorrectedLoss:
         theta_radius : float
             Largest ||theta|| of the domain, positive.
         columns : int, optional
-            The number of columns; needed only where the release does not name its columns and the bound on
-            the records depends on it.
+            The number of columns, where the release does not name them; one noised column by default. The certificate
+            says for how many it is where that matters: under other noise than normal one, above all where a vector is
+            noised as one, and where each column has bounds of its own.
 
         Returns
         -------

@@ -68,6 +68,9 @@ class Certificate:
         Whether that holds on the whole domain, and what a finite variance needs.
     loss_offset : float
         How much of the bias of the loss is a part that no parameter changes; see `CorrectedLoss.loss_offset`.
+    columns : int or None
+        For how many columns it is, where the release does not know their number and more of them have other noise or
+        longer records: a vector of more columns has more noise, and a larger bias. None where none of it matters.
     cut : {"", "score", "residual"}
         What is bounded by the range of a surrogate, where parameters and records of the domain may take it further.
     proved : bool
@@ -106,6 +109,7 @@ class Certificate:
     loss_offset: float = 0.0
     proved: bool = False
     cut: str = ""
+    columns: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -128,6 +132,8 @@ class Certificate:
             domain += f" where |{self.cut}| <= {self.score_bound:g}"
         if self.noise_variance > 0:
             domain += f" (noise variance up to {self.noise_variance:.4g})"
+        if self.columns is not None:
+            domain += f", for {self.columns} column{'s' * (self.columns > 1)} (columns= says how many there are)"
         if self.exists:
             claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
             claim += " up to a part of the loss that no parameter changes" if self.loss_offset > 0 else ""
@@ -325,9 +331,19 @@ def _certificate(
         conditions=() if scored else tuple(map(str, derivation.conditions)),
         conditions_hold=scored or _conditions_hold(correction, theta_radius),
         variance_conditions_hold=scored or _conditions_hold(correction, theta_radius, finite_variance=True),
+        columns=_columns_that_matter(correction),
         **domain,
         **asdict(biases),
     )
+
+
+def _columns_that_matter(correction: Correction) -> int | None:
+    """Return the number of columns, where the release does not know it and another one has another certificate."""
+    release, count = correction.release, correction.columns
+    if not correction.is_of_scores or release.number_of_columns is not None:
+        return None
+    is_as_long = release.record_radius(count) == release.record_radius(count + 1)
+    return None if correction.is_simple and (is_as_long or correction.is_exact) else count
 
 
 def _conditions_hold(correction: Correction, theta_radius: float, *, finite_variance: bool = False) -> bool:

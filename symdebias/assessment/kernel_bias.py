@@ -32,7 +32,7 @@ _MOST_FEATURES = 5
 _MOST_NODES = 400_000
 # Where a bias is not that of rounding its largest value is searched for: from so many points at the edge of the domain,
 # and from the best of them so many steps uphill, by rules of so many nodes.
-_STARTS, _BEST, _STEPS, _SEARCH_NODES = 48, 3, 60, 4_000
+_STARTS, _BEST, _STEPS, _SEARCH_NODES = 192, 6, 60, 4_000
 # Nodes per column with additive noise, from the finest rule on: the first whose product is not too large is taken.
 NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 # Released records that one true record is integrated over, of all its columns at once.

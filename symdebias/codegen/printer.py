@@ -61,6 +61,8 @@ _FUNCTIONS: dict[type, str] = {
 }
 # What a declared loss may have: `stable` takes the largest argument out of the last two before they are printed.
 _DECLARED = {*_FUNCTIONS, logsumexp, softmax_part}
+# Terms of a sum that stand side by side.
+_MOST_TERMS = 256
 # Multiples of one angle that are computed from its sine and cosine by recurrence, which loses a digit at most.
 _MOST_MULTIPLES = 32
 # How many of them sums take one by one before they go on in strides, for up to the square of that, and for more.
@@ -413,6 +415,14 @@ class _Hoist:
         return self.symbols[value]
 
 
+def _sum_of(terms: list[str]) -> str:
+    """Return a sum in parentheses, a long one of sums: Python nests a + b + c, and refuses what nests too deep."""
+    if len(terms) <= _MOST_TERMS:
+        return "(" + " + ".join(terms) + ")"
+    parts = [terms[start : start + _MOST_TERMS] for start in range(0, len(terms), _MOST_TERMS)]
+    return _sum_of([_sum_of(part) for part in parts])
+
+
 class _Printer(PythonCodePrinter):
     """SymPy's Python printer, cut down to the functions of kernels and to renamed symbols."""
 
@@ -505,7 +515,7 @@ class _Printer(PythonCodePrinter):
         return f"({sign}{text})"
 
     def _print_Add(self, expr: sp.Add, order: None = None) -> str:
-        return "(" + " + ".join(self._print(term) for term in expr.args) + ")"
+        return _sum_of([self._print(term) for term in expr.args])
 
     def _print_Piecewise(self, expr: sp.Piecewise) -> str:
         text = "math.nan"

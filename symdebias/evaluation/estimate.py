@@ -267,7 +267,7 @@ def evaluate(
         A record's corrected metric is not finite, or its bias is no number.
     InferenceError
         What the metric is a share of (positives, predicted positives, the variance of the target) is not told apart
-        from 0.
+        from 0. Or a loss grows so fast that under the noise of the score fewer than 30 records carry its mean.
     TypeError, ValueError
         An argument or the data do not fit, as a radius does not beyond which released scores lie by more than their
         noise makes.

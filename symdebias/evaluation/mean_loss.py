@@ -13,11 +13,12 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
+from symdebias.evaluation.carriers import refusal_of_few
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
@@ -45,6 +46,8 @@ class MeanLoss(Metric):
         Whether the caller bounds the scores.
     size : float
         The root mean square of the target.
+    refusals : mapping from bytes to str
+        Why records are too few for a theta, by its bytes; those alone.
     """
 
     corrected: CorrectedLoss
@@ -52,6 +55,7 @@ class MeanLoss(Metric):
     spreads: Mapping[bytes, Spread]
     promised: bool
     size: float
+    refusals: Mapping[bytes, str]
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""
@@ -60,6 +64,8 @@ class MeanLoss(Metric):
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
         self.kernel_records.correction.limits.require(theta.ravel(), finite_variance=True)
+        if refusal := self.refusals.get(theta.tobytes()):
+            raise InferenceError(refusal)
         return self.kernel_records.taken(rows).losses(theta.ravel())
 
     @property
@@ -190,7 +196,11 @@ def mean_loss(
         for theta in thetas:
             require_promised(records, theta, radius, is_residual=is_residual)
     size = math.sqrt(float(records.means(_squared_target)))
-    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
+    told = {theta.tobytes(): refusal_of_few(name, correction, records, theta.ravel()) for theta in thetas}
+    refusals = {key: refusal for key, refusal in told.items() if refusal}
+    return MeanLoss(
+        name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size, refusals
+    )
 
 
 def surrogate_is_residual(loss: Loss, collected: Release) -> bool | None:

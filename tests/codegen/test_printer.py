@@ -6,7 +6,7 @@ import sympy as sp
 from instances import U, Y
 
 from symdebias.codegen import elementary
-from symdebias.codegen.printer import print_statements
+from symdebias.codegen.printer import _Printer, print_statements
 
 S = sp.Symbol("s", positive=True)
 
@@ -133,3 +133,14 @@ def test_exponentials_that_records_share_have_lines_of_their_own_where_they_are_
         printed = print_statements([total], fixed={S: "s"}, varying={U: "u"})
         assert sum(bool(re.fullmatch(r"h\d+ = exp\(.*\)", line)) for line in printed.setup) >= apart
         assert evaluate([total], u=0.5, s=0.2)[0] == pytest.approx(float(total.subs({U: 0.5, S: 0.2})), rel=1e-14)
+
+
+def test_long_sums_are_sums_of_sums():
+    """Python nests a + b + c to the left: its compiler gave up on a series of second order in two noises."""
+    symbols = sp.symbols("a:20000", real=True)
+    names = {symbol.name: f"v{place}" for place, symbol in enumerate(symbols)}
+    text = _Printer(names).doprint(sp.Add(*symbols))
+    values = {name: float(place) for place, name in enumerate(names.values())}
+    assert eval(compile(text, "sum", "eval"), values) == sum(range(20_000))
+    with pytest.raises((RecursionError, MemoryError)):
+        compile(" + ".join(names.values()), "sum", "eval")

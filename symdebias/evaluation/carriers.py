@@ -1,0 +1,90 @@
+"""How many records carry the mean of a corrected loss once normal noise in the score is undone.
+
+The factor that undoes it has the mean 1, and where it grows with the score, as for exponentials, nearly all draws of it
+are next to 0 and few are large. A sample that has none of these few does not show that they exist: its mean is too
+small, and so is its standard error. The law of the noise says how many records have them.
+"""
+
+import math
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.assessment.variance import evaluated
+from symdebias.codegen.score.normal import NormalNoise
+from symdebias.correction import Correction
+from symdebias.evaluation.records import Records
+from symdebias.evaluation.scores import ReleasedScores
+
+# Where fewer carry a mean its intervals cover 85% and less. An inflation below the second figure is that of losses that
+# hardly grow faster than a square, whose records tell it themselves.
+FEWEST_CARRIERS, _LEAST_INFLATION = 30, 10.0
+# Records that stand for all, and points of the rule over the noise.
+_LOOKED_AT, _NODES = 512, 64
+
+
+def refusal_of_few(name: str, correction: Correction, records: Records, theta: FloatArray) -> str:
+    """Return why an exactly corrected mean loss is not told by so many records; empty where it is.
+
+    Parameters
+    ----------
+    name : str
+        What the loss is called.
+    correction : Correction
+        The correction, for the number of columns of the records.
+    records : Records
+        All records: released scores stand for true ones, of which the inflation hardly depends.
+    theta : array of shape (Q,), float64
+        The parameters.
+    """
+    loss = correction.loss
+    if not (correction.is_exact and correction.is_simple and correction.program.having(NormalNoise)):
+        return ""
+    noise = correction.limits.normal_score_variance(theta)
+    limits = correction.limits
+    # Beyond them the loss has no correction, or none of a finite variance, which is another refusal.
+    if not 0 < noise < min(limits.variance, limits.finite_variance):
+        return ""
+    if loss.expression.is_polynomial(*loss.scores):
+        return ""
+    stride = max(1, len(records.light.weights) // _LOOKED_AT)
+    few = records.light.only(slice(None, None, stride))
+    scores = ReleasedScores.of(few, theta).estimates[:, None]
+    targets = [few.target[:, None]]
+    if loss.target_values is not None:
+        targets = [np.full((1, 1), value) for value in loss.target_values]
+    points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+    draws = math.sqrt(noise) * points[None, :]
+    shares = shares / shares.sum()
+    before = after = 0.0
+    with np.errstate(all="ignore"):
+        for target in targets:
+            before += float(np.sum(_at(correction, scores, target, 0.0) ** 2))
+            after += float(np.sum(_at(correction, scores + draws, target, noise) ** 2 @ shares))
+    inflation = after / before if before > 0 else math.inf
+    carriers = records.effective / inflation
+    if not math.isfinite(inflation) or (inflation > _LEAST_INFLATION and carriers < FEWEST_CARRIERS):
+        return (
+            f"undoing noise of the variance {noise:.3g} in the score makes the mean square of the {name} "
+            f"{inflation:.3g} times as large, so that {carriers:.2g} of {records.effective:,.0f} records carry the "
+            f"mean, and at least {FEWEST_CARRIERS} must: in most draws of the noise it would be too small, and its "
+            "standard error would not show that. Evaluate shorter parameters, take a metric that grows less, or give "
+            "more records."
+        )
+    return ""
+
+
+def _at(correction: Correction, scores: FloatArray, target: FloatArray, noise: float) -> FloatArray:
+    """Return the corrected loss at released scores, for a noise variance of the score."""
+    symbols, constants = correction.derivation.symbols, correction.derivation.constants
+    found = evaluated(
+        correction.program.expression,
+        {
+            correction.program.scores[0]: scores,
+            correction.loss.target: target,
+            symbols.score_variance: noise,
+            symbols.target_variance: constants["target"][0],
+            symbols.gain: constants["target"][1],
+        },
+    )
+    return np.broadcast_to(found, np.broadcast_shapes(scores.shape, target.shape))
