@@ -7,8 +7,8 @@ from typing import Any
 
 import sympy as sp
 
-from symdebias._budget import derivation_limits
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Integer, shown
+from symdebias._limits import derivation_limits
 from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss

@@ -18,8 +18,8 @@ from sympy.core.function import AppliedUndef
 
 from symdebias import _markup
 from symdebias._arrays import FloatArray
-from symdebias._budget import check, timed
 from symdebias._domains import check_name, shown
+from symdebias._limits import check, timed
 from symdebias._loss_names import CATALOGUE, called_here, why_outside
 from symdebias.losses.admission import require_admitted
 from symdebias.losses.finiteness import jump, overflows, singular_score
