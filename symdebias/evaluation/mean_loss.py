@@ -213,8 +213,8 @@ def _require_limits(correction: Correction, theta: FloatArray, scales: FloatArra
     exists = most < limits.variance
     raise (InfiniteVarianceError if exists else NoExactCorrectionError)(
         f"the noise of the score has a variance of up to {most:.4g} in these records, and the corrected {name} "
-        f"{'has a finite variance' if exists else 'exists'} below {limits.finite_variance:.4g} only. Leave records with "
-        "more noise out, or evaluate another metric."
+        f"{'has a finite variance' if exists else 'exists'} below {limits.finite_variance:.4g} only. Leave out "
+        "records with more noise, or evaluate another metric."
     )
 
 
