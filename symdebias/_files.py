@@ -28,6 +28,8 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _THREADS = LockOfThreads()
 
 
+# Ends of names that say of what kind a file is.
+_SUFFIXES = frozenset({".csv", ".html", ".htm", ".jpeg", ".jpg", ".npz", ".parquet", ".pdf", ".png", ".svg", ".toml"})
 # Bytes in which files of any kind say what they are.
 _BEGINNING = 256
 
@@ -42,18 +44,29 @@ class Kind:
         With its article, as messages have it.
     begins : bytes
         A regular expression of how such a file begins.
+    suffixes : tuple of str
+        How its name may end, where a name that ends as that of another kind would be wrong.
     """
 
     name: str
     begins: bytes
+    suffixes: tuple[str, ...] = ()
 
     @classmethod
     def of_archive(cls, name: str, member: str) -> "Kind":
         """Return the kind of archives that have a member of this name first."""
-        return cls(name, rb"PK\x03\x04.{26}" + re.escape(member.encode()))
+        return cls(name, rb"PK\x03\x04.{26}" + re.escape(member.encode()), (".npz",))
 
     def require(self, place: Path) -> None:
-        """Raise FileExistsError where a place has something else than such a file, or one that is empty."""
+        """Raise FileExistsError where a place has something else than such a file, or one that is empty.
+
+        ValueError is raised where its name says that it is of another kind.
+        """
+        if self.suffixes and place.suffix.lower() in _SUFFIXES - {*self.suffixes}:
+            raise ValueError(
+                f"{place.name} would be {self.name}, and its name ends with {place.suffix}. Name a file that ends with "
+                f"{self.suffixes[0]}."
+            )
         if not place.is_file():
             return
         with place.open("rb") as stream:
@@ -65,8 +78,8 @@ class Kind:
             )
 
 
-PAGE = Kind("a page of HTML", rb"\s*<!DOCTYPE html")
-PICTURE = Kind("a picture in PNG", rb"\x89PNG")
+PAGE = Kind("a page of HTML", rb"\s*<!DOCTYPE html", (".html", ".htm"))
+PICTURE = Kind("a picture in PNG", rb"\x89PNG", (".png",))
 ARRAY = Kind("an array in NumPy's format", rb"\x93NUMPY")
 
 

@@ -20,7 +20,7 @@ from symdebias.solvers import Fit
 from symdebias.solvers.predictions import Predictor
 
 _PREDICTION, _LOW, _HIGH = "prediction", "low", "high"
-_KIND = _files.Kind("a file of predictions", rb"prediction[,\r\n]")
+_KIND = _files.Kind("a file of predictions", rb"prediction[,\r\n]", (".csv",))
 
 
 def predict(options: argparse.Namespace) -> None:
