@@ -277,11 +277,12 @@ def _product_group(problem: ScoreProblem, build: Build, order: int) -> Any:
     degrees = range(0, highest + 1, 2)
     count = len(degrees) if m == 1 else sum(math.comb(degree + m - 1, m - 1) for degree in degrees)
     if count > _MOST_COEFFICIENTS or highest > 2 * _HIGHEST_ORDER:
+        other = 'method="series"' if m == 1 else "fewer scores"
         raise NoExactCorrectionError(
             f"the inverse of the noise of {len(others)} columns is an operator of order {highest} in {m} scores with "
             f"{count:.4g} terms; at most {_MOST_COEFFICIENTS} terms and order {2 * _HIGHEST_ORDER} are derived. "
-            'Its variance would be enormous. Use method="series", a loss of polynomials, exponentials, sines and '
-            "cosines, or noise fewer columns."
+            f"Its variance would be enormous. Use {other}, a loss of "
+            "polynomials, exponentials, sines and cosines, or noise fewer columns."
         )
     monomials: list[tuple[int, ...]]
     if m == 1:

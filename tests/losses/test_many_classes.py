@@ -51,3 +51,14 @@ def test_a_jump_of_one_label_is_found():
     assert not finiteness.may_jump(declaring._at_label(loss.expression, loss.target, 0.0))
     with pytest.raises(sd.NoExactCorrectionError, match="jumps at u = 2"):
         sd.debias(loss, sd.Release(target=sd.RandomizedResponse(1.0, categories=(0, 1, 2))))
+
+
+def test_a_refusal_names_a_long_loss_and_does_not_send_in_a_circle():
+    release = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
+    with pytest.raises(sd.NoExactCorrectionError) as raised:
+        sd.debias(sd.losses.softmax(40), release)
+    said = str(raised.value)
+    assert said.startswith("No method corrects softmax of 40 scores under this release:\n")
+    assert "of=loss.target_values" in said
+    assert 'Use method="series"' not in said
+    assert max(map(len, said.splitlines())) < 500
