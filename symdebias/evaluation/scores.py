@@ -419,7 +419,7 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
 
 
 def _added(*parts: FloatArray) -> FloatArray:
-    return np.sum(parts, axis=0)
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:

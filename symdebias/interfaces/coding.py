@@ -67,7 +67,9 @@ def check_codes(y: Any, release: Release) -> None:
     """
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "iu" or y.ndim != 1 or not y.size:
         return
-    labels = release.target.range.values if isinstance(release.target, ChannelMechanism) else labels_of(release)
+    labels: tuple[Any, ...] | None = labels_of(release)
+    if isinstance(release.target, ChannelMechanism):
+        labels = release.target.range.values
     if labels is None or not 0 <= y.min() <= y.max() < len(labels):
         return
     encoded = "pass encoded_labels=np.unique(y) of the released y that it is given"

@@ -356,6 +356,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             )
         if is_first:
             return np.unique(_validation.column_or_1d(classes))
+        assert self._observed is not None
         if classes is not None and not np.array_equal(np.unique(classes), self._observed):
             raise ValueError(
                 "classes are others than at the first call to partial_fit. Leave them out, or begin with a clone."

@@ -126,8 +126,9 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3,), None)
     """
-    schema = release if isinstance(release, Schema) else None
-    if schema is not None:
+    schema: Schema | None = None
+    if isinstance(release, Schema):
+        schema = release
         release, X, target_name, labels = _of_schema(schema, X, y, target_name, labels)
     require_release(release)
     if outside not in ("clip", "clip-all", "refuse"):
