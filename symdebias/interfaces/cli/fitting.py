@@ -125,6 +125,12 @@ def report(options: argparse.Namespace) -> None:
     OPEN_UNIT.check("--level", options.level)
     _files.require_place(options.out, _files.PAGE)
     found, noised, offset = _fit_and_records(options)
+    fitted = found.diagnostics.get("records")
+    if fitted is not None and fitted != len(noised.X):
+        raise ValueError(
+            f"the fit was made of {fitted:,} records, and {options.folder} has {len(noised.X):,}. Name the folder "
+            "that it was made of: the page sets it beside a fit of the same records that ignores the noise."
+        )
     tell("fitting once more without correction, and measuring the certificate")
     loss = found.corrected.declared
     if offset is None:
