@@ -38,8 +38,13 @@ def of_table(
         As for `Records.of`.
     """
     # Names that are not those of the release are refused by the first row.
-    correction.checked_matrix(first_row(X), check_finite=False)
-    release = correction.release if correction.collected is None else correction.collected
+    if correction.collected is None:
+        release = correction.release
+        correction.checked_matrix(first_row(X), check_finite=False)
+    else:
+        # Of one vector the target is no column of the table.
+        release = correction.collected
+        release.design_matrix(first_row(X), check_finite=False)
     declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
     try:
         columns = rows_of_table(X, release.columns, declared)

@@ -1,6 +1,7 @@
 """Tables that are read where they are: the rows of the table, and no copy of it."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,33 @@ def test_rows_are_those_of_the_table_as_a_whole(kind, by_blocks):
     for rows in (slice(None), slice(3, 200), slice(5, 290, 7), np.array([299, 0, 7, 6, 100, 7])):
         assert np.array_equal(read.matrix[rows], whole.matrix[rows])
         assert np.array_equal(read.target[rows], whole.target[rows])
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", ["margin", "joint"])
+def test_long_tables_of_one_vector_are_read_as_short_ones(kind, intercept, package, monkeypatch):
+    """Their columns are those of the features: the target and the intercept of the vector are none of them."""
+    pytest.importorskip(package)
+    columns, y = people()
+    X = pd.DataFrame({"age": np.asarray(columns["age"]) / 90, "place": np.resize(["n", "e", "s"], N)})
+    release = sd.Release(
+        {("age", "place"): sd.SphericalLaplaceMechanism(4.0, radius=3.0)}, target=kind, fit_intercept=intercept,
+        categories={"place": ("n", "e", "s")}, target_bounds=(-1, 1) if kind == "joint" else None,
+    )  # fmt: skip
+    noised = release.privatize(X, y, random_state=0)
+    if package == "polars":
+        noised = replace(noised, X=pytest.importorskip("polars").from_pandas(noised.X))
+    elif package == "pyarrow":
+        noised = replace(noised, X=pytest.importorskip("pyarrow").Table.from_pandas(noised.X))
+    loss = sd.losses.squared_margin() if kind == "margin" else sd.losses.least_squares()
+    corrected = sd.debias(loss, noised.release)
+    theta = 0.1 * np.arange(1, 1 + len(corrected.parameter_names))
+    whole = corrected.mean_gradient(theta, noised.X, noised.y)
+    monkeypatch.setattr(records, "SMALL_TABLE", 0)
+    np.testing.assert_allclose(corrected.mean_gradient(theta, noised.X, noised.y), whole, rtol=1e-12)
+    with pytest.raises(ValueError, match="missing: age"):
+        corrected.mean_gradient(theta, pd.DataFrame(np.ones((N, 3)), columns=["years", "place=e", "place=s"]), noised.y)
 
 
 def test_a_target_that_is_text_is_read_as_its_codes(monkeypatch):

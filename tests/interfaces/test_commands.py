@@ -353,7 +353,6 @@ def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
     assert strict(capsys.readouterr().out) == {"one": None, "all": [1.5, {"two": None}], "three": "nan"}
 
 
-
 def test_a_page_is_one_of_the_records_that_the_fit_was_made_of(folder, capsys, tmp_path):
     """Beside the fit stands one that ignores the noise, of the records that are named."""
     kept, fewer = tmp_path / "fit.npz", tmp_path / "fewer"
