@@ -102,7 +102,7 @@ nitpick_ignore_regex = [
     # What the parts of a correction pass to one another: documented in the source, for developers.
     ("py:class", r"symdebias\.(derivation|codegen|release\.design|correction|records)\b.*"),
     ("py:class", r"symdebias\.transforms\.(exponential\..*|surrogate\.Scores)"),
-    ("py:class", r"symdebias\.(_budget\.Limits|_columns\.Table|checks\.sampler\.SamplerCheck)"),
+    ("py:class", r"symdebias\.(_limits\.Limits|_columns\.Table|checks\.sampler\.SamplerCheck)"),
     ("py:class", r"symdebias\.mechanisms\.input_perturbation\.Halves"),
 ]
 

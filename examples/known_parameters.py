@@ -80,21 +80,14 @@ def softmax(n: int) -> Model:
     return Model("softmax", sd.losses.softmax(3), release, theta, X, y, 0.05)
 
 
-def standard_errors(corrected: sd.CorrectedLoss, theta: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return H^-1 J H^-1/n by its root diagonal; softmax is flat along equal shifts of all scores."""
-    gradients = corrected.gradient(theta, X, y).reshape(len(y), -1)
-    inverse = np.linalg.pinv(corrected.mean_hessian(theta, X, y), rcond=1e-6, hermitian=True)
-    return np.sqrt(np.diag(inverse @ np.cov(gradients.T) @ inverse) / len(y)).reshape(theta.shape)
-
-
 def report(model: Model) -> tuple[str, np.ndarray, np.ndarray]:
     """Return the table, and the deviations of both fits in standard errors."""
     noised = model.release.privatize(model.X, model.y, random_state=3)
     corrected = sd.debias(model.loss, noised.release)
     plain = sd.debias(model.loss, noised.release, method="none")
-    fit = sd.sgd(corrected, noised.X, noised.y, step_size=model.step_size, **OPTIONS)
+    fit = sd.sgd(corrected, noised.X, noised.y, step_size=model.step_size, covariance="plug-in", **OPTIONS)
     naive = sd.sgd(plain, noised.X, noised.y, step_size=model.step_size, **OPTIONS)
-    errors = standard_errors(corrected, fit.theta, noised.X, noised.y)
+    errors = fit.standard_errors
     off, naive_off = (fit.theta - model.theta) / errors, (naive.theta - model.theta) / errors
     names = corrected.parameter_names
     if model.theta.ndim > 1:

@@ -59,7 +59,7 @@ def by_order(levels: Sequence[float], orders: Sequence[int]) -> tuple[str, Any]:
         "both together are least at some order",
     )  # fmt: skip
     shown = [
-        panels.Panel(title, "order of the series", measure, rows, log="y")
+        panels.Panel(title, "order of the series", measure, rows, log="y", ticks=tuple(orders))
         for title, (measure, rows) in zip(titles, found.items(), strict=True)
     ]
     return "\n".join(lines), panels.lines(shown)

@@ -19,7 +19,7 @@ from symdebias import _garbage, _optional
 
 if TYPE_CHECKING:
     from symdebias import blocks, checks, evaluation, exceptions, labels, losses, planning, quadratic
-    from symdebias._budget import derivation_limits
+    from symdebias._limits import derivation_limits
     from symdebias.assessment import Certificate, bias
     from symdebias.corrected import CorrectedLoss
     from symdebias.derivation.fractions import FractionSurrogate, surrogate_of_fractions
@@ -87,7 +87,7 @@ __version__ = "0.1.0"
 # Where each name lives. It is imported when it is first asked for, so that `symdebias --version` and a word that is
 # mistyped on the command line are answered before SymPy and Numba are there.
 _HOMES = {
-    "_budget": ("derivation_limits",),
+    "_limits": ("derivation_limits",),
     "assessment": ("Certificate", "bias"),
     "corrected": ("CorrectedLoss",),
     "derivation.fractions": ("FractionSurrogate", "surrogate_of_fractions"),

@@ -237,21 +237,27 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
         raise ValueError(f"{name} has no column named {', '.join(missing)}; it has {count}. {advice}")
     places = [header.index(one) for one in wanted]
     columns: list[list[str]] = [[] for _ in wanted]
-    lines = []
+    lines, last = [], reader.line_num
     for fields in reader:
+        first, last = last + 1, reader.line_num
         if not fields:
             continue
         if len(fields) != len(header):
+            where, advice = f"line {last} of {name}", ""
+            if first < last:
+                where = f"the record in lines {first} to {last} of {name}"
+                advice = f" Look for a quote in line {first} that is not closed there."
+            values = "1 value" if len(fields) == 1 else f"{len(fields)} values"
             raise ValueError(
-                f"line {reader.line_num} of {name} has {len(fields)} values, and the first line names {len(header)} "
-                'columns. Write each record with one value per column, and texts with commas between quotes ("a, b").'
+                f"{where} has {values}, and the first line names {len(header)} columns. Write each record with one "
+                f'value per column, and texts with commas between quotes ("a, b").{advice}'
             )
         for column, place in zip(columns, places, strict=True):
             field = fields[place]
             if len(field) > _LONGEST_FIELD:
                 raise ValueError(
-                    f"line {reader.line_num} of {name} has a value of more than {_LONGEST_FIELD:,} characters. "
-                    "Look for a quote that is not closed."
+                    f"lines {first} to {last} of {name} have a value of more than {_LONGEST_FIELD:,} characters. Look "
+                    f"for a quote in line {first} that is not closed."
                 )
             column.append(field if exact else field.strip())
         lines.append(reader.line_num)

@@ -264,7 +264,8 @@ class LabelSet:
         wanted = {None: "two or more", 2: "two"}.get(count, str(count))
         remedy = f"Give {wanted} distinct finite numbers, such as {name}=(-1, 1)."
         if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-            raise TypeError(f"{name} has the type {type(values).__name__}, not a sequence of numbers. {remedy}")
+            order = ", which has no order" if isinstance(values, (set, frozenset)) else ""
+            raise TypeError(f"{name} has the type {type(values).__name__}{order}, not a sequence of numbers. {remedy}")
         checked = []
         for value in values:
             if not is_number(value):

@@ -7,11 +7,13 @@ content or the new one; of a file that only grows, all that was ever confirmed.
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,6 +28,61 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 _THREADS = LockOfThreads()
 
 
+# Ends of names that say of what kind a file is.
+_SUFFIXES = frozenset({".csv", ".html", ".htm", ".jpeg", ".jpg", ".npz", ".parquet", ".pdf", ".png", ".svg", ".toml"})
+# Bytes in which files of any kind say what they are.
+_BEGINNING = 256
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a file holds that is written again: nothing else at its place is replaced.
+
+    Attributes
+    ----------
+    name : str
+        With its article, as messages have it.
+    begins : bytes
+        A regular expression of how such a file begins.
+    suffixes : tuple of str
+        How its name may end, where a name that ends as that of another kind would be wrong.
+    """
+
+    name: str
+    begins: bytes
+    suffixes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_archive(cls, name: str, member: str) -> "Kind":
+        """Return the kind of archives that have a member of this name first."""
+        return cls(name, rb"PK\x03\x04.{26}" + re.escape(member.encode()), (".npz",))
+
+    def require(self, place: Path) -> None:
+        """Raise FileExistsError where a place has something else than such a file, or one that is empty.
+
+        ValueError is raised where its name says that it is of another kind.
+        """
+        if self.suffixes and place.suffix.lower() in _SUFFIXES - {*self.suffixes}:
+            raise ValueError(
+                f"{place.name} would be {self.name}, and its name ends with {place.suffix}. Name a file that ends with "
+                f"{self.suffixes[0]}."
+            )
+        if not place.is_file():
+            return
+        with place.open("rb") as stream:
+            beginning = stream.read(_BEGINNING)
+        if beginning and re.match(self.begins, beginning, re.DOTALL) is None:
+            raise FileExistsError(
+                f"{place} is a file, and is not {self.name}: nothing else is overwritten. Name another file, or move "
+                "this one away."
+            )
+
+
+PAGE = Kind("a page of HTML", rb"\s*<!DOCTYPE html", (".html", ".htm"))
+PICTURE = Kind("a picture in PNG", rb"\x89PNG", (".png",))
+ARRAY = Kind("an array in NumPy's format", rb"\x93NUMPY")
+
+
 def path_of(path: object) -> Path:
     """Return a path, or raise TypeError where it is none, in the words of no function below."""
     if not isinstance(path, (str, os.PathLike)):
@@ -33,18 +90,20 @@ def path_of(path: object) -> Path:
     return Path(path)
 
 
-def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object], kind: Kind | None = None) -> None:
     """Write a file beside its place and move it there: whoever looks sees the old file or the new one.
 
     Where it is a link, what the link points to is replaced. What is no file, as a pipe, is written to as it is. Who may
-    read a file that is there may read the new one, and nobody else.
+    read a file that is there may read the new one, and nobody else. A file of another kind is not replaced.
 
     Raises
     ------
+    FileExistsError
+        There is a file of another kind.
     OSError
         It could not be written. What was there is unchanged.
     """
-    require_place(path)
+    require_place(path, kind)
     place, mode = path_of(path), None
     with contextlib.suppress(FileNotFoundError):
         mode = place.stat().st_mode
@@ -123,13 +182,15 @@ def move_folder(aside: Path, place: Path) -> None:
         ) from error
 
 
-def require_place(path: str | os.PathLike[str]) -> None:
-    """Raise FileNotFoundError where a file has no folder, IsADirectoryError where a folder has its name."""
+def require_place(path: str | os.PathLike[str], kind: Kind | None = None) -> None:
+    """Raise where a file cannot be put: it has no folder, a folder has its name, or a file of another kind has it."""
     place = Path(os.path.realpath(path_of(path)))
     if place.is_dir():
         raise IsADirectoryError(f"{place} is a folder. Name a file.")
     if not place.parent.is_dir():
         raise FileNotFoundError(f"the folder {place.parent} is not there. Make it, or name another place.")
+    if kind is not None:
+        kind.require(place)
 
 
 def require_free(path: str | os.PathLike[str]) -> None:

@@ -121,7 +121,10 @@ def _pieces(column: Any) -> list[np.ndarray[Any, Any]] | None:
     """Return the arrays of numbers that a column consists of, or None where they are not at hand without a copy."""
     native = column.to_native() if hasattr(column, "to_native") else column
     found: list[np.ndarray[Any, Any]]
-    if isinstance(getattr(native, "dtype", None), np.dtype) and hasattr(native, "to_numpy"):
+    if isinstance(native, np.ndarray):
+        # Of the library's own table.
+        found = [native]
+    elif isinstance(getattr(native, "dtype", None), np.dtype) and hasattr(native, "to_numpy"):
         found = [native.to_numpy()]
     elif hasattr(native, "get_chunks") and hasattr(native, "to_numpy"):
         try:

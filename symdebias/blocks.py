@@ -307,7 +307,8 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
     rows : Rows
         Of shape (n, p) or (n,).
     path : path
-        The file, in NumPy's format; it takes 8 n p bytes. One that is there is replaced once the copy is whole.
+        The file, in NumPy's format; it takes 8 n p bytes. Such a file that is there is replaced once the
+        copy is whole, and nothing else is.
 
     Returns
     -------
@@ -339,7 +340,7 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
         for block in blocks_of(rows):
             stream.write(np.ascontiguousarray(block, dtype="<f8").data)
 
-    _files.write_whole(path, write)
+    _files.write_whole(path, write, _files.ARRAY)
     return np.load(_files.path_of(path), mmap_mode="r")
 
 

@@ -506,7 +506,8 @@ class CorrectedLoss:
         Raises
         ------
         NoExactCorrectionError
-            There are too many columns of categories to sum over their combinations.
+            There are too many columns of categories to sum over their combinations, or too many second derivatives, as
+            of several scores under noise of several columns.
         """
         vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight=sample_weight, by_blocks=True)
         return _numbers_of(records.derivatives()(vector).hessian, vector)

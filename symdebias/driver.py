@@ -7,8 +7,8 @@ from typing import Any
 
 import sympy as sp
 
-from symdebias._budget import derivation_limits
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Integer, shown
+from symdebias._limits import derivation_limits
 from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss
@@ -35,6 +35,8 @@ from symdebias.release import Release
 from symdebias.release.groups import undoable
 from symdebias.release.required import require_release
 
+# Characters of a formula or of labels in a message; longer ones are named.
+_LONGEST_SHOWN = 100
 METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 
 # An exact correction whose gradients have more than so many times the mean square of the uncorrected ones, at
@@ -218,9 +220,10 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
         with contextlib.suppress(ValueError):  # labels that conditions do not find
             pair = logistic().against(values[0], values[-1], of=values)
         if pair is not None and _works(pair, release, Surrogate()):
-            of = ", ".join(f"{value:g}" for value in values)
+            of = f"({', '.join(f'{value:g}' for value in values)})"
+            of = of if len(of) <= _LONGEST_SHOWN else "loss.target_values"
             found.append(
-                f"fit each label against one of them by symdebias.losses.logistic().against(label, baseline, of=({of}))"
+                f"fit each label against one of them by symdebias.losses.logistic().against(label, baseline, of={of})"
             )
     shorter, left_out = without_target_alone(loss)
     if left_out != 0 and any(_works(shorter, release, one) for one in (Exact(), Surrogate())):
@@ -365,8 +368,11 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
         if biases:
             told = ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(biases, start=1))
             series += f" ({told} for scores up to 2 with noise of variance 1 each)"
+    written = str(loss.expression)
+    if len(written) > _LONGEST_SHOWN:
+        written = f"{loss.name or 'this loss'} of {len(loss.scores)} scores"
     return (
-        f"No method corrects {loss.expression} under this release:\n"
+        f"No method corrects {written} under this release:\n"
         f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n"
         f"{_spoken(_remedies(loss, release, tried=('exact', 'surrogate')))}"
     )
@@ -381,7 +387,9 @@ def _require_gradient(loss: Loss) -> None:
             "nothing can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask "
             'for the accuracy with symdebias.evaluation.evaluate(..., metric="accuracy").'
         )
-    for symbol in (*loss.scores, *loss.parameters):
+    # What other functions jump by has a derivative of 0.
+    steps = loss.expression.has(sp.sign, sp.Heaviside)
+    for symbol in (*loss.scores, *loss.parameters) if steps else ():
         if sp.diff(loss.expression, symbol).has(sp.DiracDelta):
             raise NoExactCorrectionError(
                 f"{loss.expression} jumps in {symbol}: its gradient says nothing of the jump, and nothing can be "

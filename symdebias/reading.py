@@ -38,16 +38,18 @@ def of_table(
         As for `Records.of`.
     """
     # Names that are not those of the release are refused by the first row.
-    correction.checked_matrix(first_row(X), check_finite=False)
-    release = correction.release if correction.collected is None else correction.collected
+    if correction.collected is None:
+        release = correction.release
+        correction.checked_matrix(first_row(X), check_finite=False)
+    else:
+        # Of one vector the target is no column of the table.
+        release = correction.collected
+        release.design_matrix(first_row(X), check_finite=False)
     declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
     try:
         columns = rows_of_table(X, release.columns, declared)
         if isinstance(columns, Rows):
-            target = y
-            if y is not None and not isinstance(y, Rows):
-                target = y if has_rows(y) else correction.target_of_table(y, len(columns))
-            return in_blocks(correction, columns, target)
+            return in_blocks(correction, columns, y)
     except (TypeError, ValueError):
         # The same as a whole, which names the column.
         correction.checked_records(X, y)
@@ -71,7 +73,10 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
     columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
     target = y
     if y is not None and not isinstance(y, Rows):
-        target = Rows.of_array(np.asarray(y)) if is_long(y) else real_array(y, "y", check_finite=False)
+        # Labels of text, and true and false, become numbers once.
+        is_ready = has_rows(y) and y.dtype.kind in "iuf"
+        target = y if is_ready else correction.target_of_table(y, count)
+        target = Rows.of_array(np.asarray(target)) if is_long(target) else real_array(target, "y", check_finite=False)
     step = at_once(columns) if y is None else at_once(columns, target)
     sums, lows = np.zeros(correction.columns), np.full(correction.columns, np.inf)
     for start in range(0, count, step):

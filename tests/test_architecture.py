@@ -20,7 +20,7 @@ LAYERS = [
         "_tables",
         "_randomness",
         "_optional",
-        "_budget",
+        "_limits",
         "_files",
         "_forks",
         "_garbage",

@@ -10,6 +10,7 @@ import pytest
 
 import symdebias as sd
 from symdebias import _files
+from symdebias.solvers import archive, checkpoint
 
 OLD, NEW = b"old " * 40_000, b"new!" * 50_000
 POSIX = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -236,3 +237,45 @@ def test_what_is_no_path_is_refused_in_the_librarys_own_words(path):
     ):
         with pytest.raises(TypeError, match=r"a file is named by its path; got \w+\. Pass text or a pathlib\.Path"):
             call()
+
+
+# ---- files of another kind -------------------------------------------------------------------------------
+
+SQUARES = sd.debias(sd.losses.least_squares(), sd.Release(fit_intercept=True))
+FIT = sd.m_estimate(SQUARES, np.eye(6)[:, :2], np.arange(6.0))
+ROWS = sd.blocks.from_iterator(lambda: [np.ones((3, 2))])[0]
+WRITES = {
+    "a saved fit": FIT.save,
+    "a page of HTML": lambda path: FIT.report(path, certify=False),
+    "an array in NumPy's format": lambda path: sd.blocks.to_memory_map(ROWS, path),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_a_file_of_another_kind_is_not_replaced(kind, tmp_path):
+    place, write = tmp_path / "place", WRITES[kind]
+    write(place)
+    written = place.read_bytes()
+    write(place)
+    assert place.read_bytes() == written
+    place.write_bytes(b"")
+    write(place)
+    assert place.read_bytes() == written
+    others = [one for name, one in WRITES.items() if name != kind]
+    for other in (lambda path: path.write_text("age,income\n39,low\n"), *others):
+        place.unlink()
+        other(place)
+        before = place.read_bytes()
+        with pytest.raises(FileExistsError, match=f"is a file, and is not {kind}: nothing else is overwritten. Name"):
+            write(place)
+        assert place.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_a_checkpoint_is_not_replaced_by_a_fit_nor_the_other_way_round(tmp_path):
+    archive.write(tmp_path / "run", "checkpoint.json", "{}", {}, checkpoint._KIND)
+    FIT.save(tmp_path / "fit")
+    with pytest.raises(FileExistsError, match="is not a saved fit"):
+        FIT.save(tmp_path / "run")
+    with pytest.raises(FileExistsError, match="is not a checkpoint"):
+        archive.write(tmp_path / "fit", "checkpoint.json", "{}", {}, checkpoint._KIND)

@@ -1,6 +1,7 @@
 """Tables that are read where they are: the rows of the table, and no copy of it."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import sympy as sp
 
 import symdebias as sd
 from symdebias import _table_rows, reading, records
+from symdebias._columns import Table
 from symdebias._rows import Rows
 
 pd = pytest.importorskip("pandas")
@@ -42,6 +44,8 @@ def people():
 def table_of(kind):
     columns, y = people()
     frame = pd.DataFrame(columns)
+    if kind == "symdebias":
+        return Table({name: np.asarray(values) for name, values in columns.items()}), y
     if kind == "pandas":
         return frame, y
     if kind == "pandas, odd types":
@@ -57,7 +61,7 @@ def table_of(kind):
     return arrow.concat_tables(pieces), y
 
 
-KINDS = ["pandas", "pandas, odd types", "polars", "polars in pieces", "pyarrow", "pyarrow in pieces"]
+KINDS = ["symdebias", "pandas", "pandas, odd types", "polars", "polars in pieces", "pyarrow", "pyarrow in pieces"]
 
 
 @pytest.fixture
@@ -75,6 +79,53 @@ def test_rows_are_those_of_the_table_as_a_whole(kind, by_blocks):
     for rows in (slice(None), slice(3, 200), slice(5, 290, 7), np.array([299, 0, 7, 6, 100, 7])):
         assert np.array_equal(read.matrix[rows], whole.matrix[rows])
         assert np.array_equal(read.target[rows], whole.target[rows])
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow", "symdebias"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", ["margin", "joint"])
+def test_long_tables_of_one_vector_are_read_as_short_ones(kind, intercept, package, monkeypatch):
+    """Their columns are those of the features: the target and the intercept of the vector are none of them."""
+    pytest.importorskip(package)
+    columns, y = people()
+    X = pd.DataFrame({"age": np.asarray(columns["age"]) / 90, "place": np.resize(["n", "e", "s"], N)})
+    release = sd.Release(
+        {("age", "place"): sd.SphericalLaplaceMechanism(4.0, radius=3.0)}, target=kind, fit_intercept=intercept,
+        categories={"place": ("n", "e", "s")}, target_bounds=(-1, 1) if kind == "joint" else None,
+    )  # fmt: skip
+    noised = release.privatize(X, y, random_state=0)
+    if package == "polars":
+        noised = replace(noised, X=pytest.importorskip("polars").from_pandas(noised.X))
+    elif package == "pyarrow":
+        noised = replace(noised, X=pytest.importorskip("pyarrow").Table.from_pandas(noised.X))
+    elif package == "symdebias":
+        noised = replace(noised, X=Table({name: noised.X[name] for name in noised.X.columns}))
+    loss = sd.losses.squared_margin() if kind == "margin" else sd.losses.least_squares()
+    corrected = sd.debias(loss, noised.release)
+    theta = 0.1 * np.arange(1, 1 + len(corrected.parameter_names))
+    whole = corrected.mean_gradient(theta, noised.X, noised.y)
+    monkeypatch.setattr(records, "SMALL_TABLE", 0)
+    np.testing.assert_allclose(corrected.mean_gradient(theta, noised.X, noised.y), whole, rtol=1e-12)
+    with pytest.raises(ValueError, match="missing: age"):
+        corrected.mean_gradient(theta, pd.DataFrame(np.ones((N, 3)), columns=["years", "place=e", "place=s"]), noised.y)
+
+
+@pytest.mark.parametrize("answers", ["text", "objects", "truth", "a list"])
+@pytest.mark.parametrize("form", [np.float32, np.asfortranarray])
+def test_labels_beside_long_arrays_of_another_form_are_read_as_beside_others(form, answers, monkeypatch):
+    monkeypatch.setattr(reading, "CHUNK", 100)
+    rng = np.random.default_rng(0)
+    X, yes = rng.normal(size=(N, 2)), rng.random(N) < 0.5
+    categories = (0, 1) if answers == "truth" else ("no", "yes")
+    release = sd.Release(
+        sd.GaussianMechanism.from_scale(0.1), sd.RandomizedResponse(3.0, categories=categories), fit_intercept=True
+    )
+    text = np.where(yes, "yes", "no")
+    y = {"text": text, "objects": text.astype(object), "truth": yes, "a list": text.tolist()}[answers]
+    corrected = sd.debias(sd.losses.squared_margin().recoded((0, 1)), release)
+    found = corrected.records(form(X), y, by_blocks=True)
+    assert isinstance(found.matrix, Rows)
+    np.testing.assert_array_equal(found.target[:], yes.astype(float))
 
 
 def test_a_target_that_is_text_is_read_as_its_codes(monkeypatch):
@@ -241,6 +292,8 @@ def test_metrics_of_a_table_are_those_of_it_as_a_whole(kind, metric, monkeypatch
         else X.drop("grade")
         if hasattr(X, "height")
         else X.drop(["grade"])
+        if hasattr(X, "schema")
+        else Table({name: X[name] for name in X.columns if name != "grade"})
     )
     theta = np.array([0.01, -0.2, 0.1, 0.3, -0.1, 0.1, 0.2])[: len(JUDGED.design(5).parameters)]
 

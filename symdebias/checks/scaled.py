@@ -37,7 +37,7 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     ValueError
         A column was scaled; the message says how.
     """
-    private = columns_with_a_guarantee(corrected, matrix)
+    private = [one for one in columns_with_noise(corrected, matrix) if one[1].guarantee is not None]
     if not private:
         return
     n = len(matrix)
@@ -54,24 +54,24 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
                 )
 
 
-def columns_with_a_guarantee(
+def columns_with_noise(
     corrected: CorrectedLoss, matrix: FloatArray | Rows
 ) -> list[tuple[slice, Mechanism, AdditiveNoise | SphericalNoise]]:
-    """Return the places of columns with a guarantee and noise off a grid, with what noised them and their noise.
+    """Return the places of columns with noise off a grid, with what noised them and their noise.
 
     There are none where no noise is undone, or records are too few to tell anything.
     """
     release = corrected.release
     if corrected.method == "none" or len(matrix) < FEWEST or release.coupling is not None:
         return []
-    private = []
+    noised: list[tuple[slice, Mechanism, AdditiveNoise | SphericalNoise]] = []
     for place, mechanism in release.placed(matrix.shape[1]):
-        if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
+        if isinstance(mechanism, ChannelMechanism) or isinstance(mechanism.range, Grid):
             continue
         noise = mechanism.noise_on(place.stop - place.start)
         if isinstance(noise, (AdditiveNoise, SphericalNoise)):
-            private.append((place, mechanism, noise))
-    return private
+            noised.append((place, mechanism, noise))
+    return noised
 
 
 def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:

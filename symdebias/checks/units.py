@@ -15,12 +15,14 @@ from symdebias.checks.records import (
     peak,
     rounded,
 )
-from symdebias.checks.scaled import FEWEST, columns_with_a_guarantee
+from symdebias.checks.scaled import FEWEST, columns_with_noise
 from symdebias.corrected import CorrectedLoss
 from symdebias.mechanisms import Mechanism
 
 # So many records are looked at; each kind of alarm is as rare as this for each column.
 _LOOKED_AT, _FALSE_ALARMS = 4096, 1e-7
+# Noise of a smaller share of a value may be lost in its last digits.
+_ROUNDING = 1e-9
 # Noise is rarely so many standard deviations long: at most once in the square of it (Chebyshev).
 _LONG = 3.0
 # The largest chance that is not rounded to 1, and how many values show whether a column may be on a grid.
@@ -42,7 +44,8 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
       with (1 - p)^n at most: so are true records, and noised ones that were clipped. Whole numbers, of which there are
       few different ones, are told by the test ``rounded`` of `symdebias.checks.check_records` instead.
 
-    Columns are those that `symdebias.checks.scaled.refuse_scaled` looks at.
+    Columns are those that `symdebias.checks.scaled.refuse_scaled` looks at. Of all columns with noise of a continuous
+    law, those of a known error included, none is the same in all records: such a column was not noised.
 
     Parameters
     ----------
@@ -58,14 +61,16 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
     ValueError
         A column is in other units; the message says how that shows.
     """
-    private = columns_with_a_guarantee(corrected, matrix)
-    if not private or not has_any_row(matrix):
+    noised = columns_with_noise(corrected, matrix)
+    if not noised or not has_any_row(matrix):
         return
     if isinstance(weights, np.ndarray) and len(weights) and not weights.all():
         present = np.flatnonzero(weights)
         looked_at = matrix[present[:: -(-len(present) // _LOOKED_AT)]]
     else:
         looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
+    _refuse_constants(looked_at, noised)
+    private = [one for one in noised if one[1].guarantee is not None]
     limit = math.log(_FALSE_ALARMS)
     for place, mechanism, noise in private:
         width = place.stop - place.start
@@ -102,6 +107,24 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
             if _log_p_of_staying(column, chance, math.sqrt(variance), peak(noise)) < limit:
                 how = "lies within its declared range in all records, where noise takes many out of it"
                 raise ValueError(_refusal(place.start + index, how, mechanism))
+
+
+def _refuse_constants(looked_at: FloatArray, noised: list[tuple[slice, Mechanism, Any]]) -> None:
+    """Raise ValueError where a column with noise has one value, as an intercept that was added by hand has."""
+    first = looked_at[:1]
+    # Most columns are told apart by two records.
+    if len(looked_at) < FEWEST or not (looked_at[1:2] == first).any():
+        return
+    same = (looked_at == first).all(axis=0)
+    for place, mechanism, noise in noised:
+        width = place.stop - place.start
+        scales = np.sqrt(noise.coordinate_variances(width)) / mechanism.divisors_on(width)
+        for index in np.flatnonzero(same[place] & (scales > _ROUNDING * np.abs(first[0, place]))):
+            raise ValueError(
+                f"column {place.start + int(index)} of X is the same in all records, and the release declares the "
+                f"noise of {mechanism!r} on it, which leaves no two alike. Pass noised.X as privatize returned it; "
+                "declare a column that has no noise by noiseless=, and an intercept by fit_intercept=True."
+            )
 
 
 def _refusal(column: int, how: str, mechanism: Mechanism) -> str:

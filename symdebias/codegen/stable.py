@@ -10,7 +10,7 @@ import functools
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen.functions import (
     erf_imag,
     erf_real,
@@ -41,7 +41,7 @@ def rewrite(expression: sp.Expr) -> sp.Expr:
     >>> rewrite(sp.log(sp.erfc(-u / sp.sqrt(2)) / 2))
     log_normal_cdf(u)
     """
-    _budget.check(expression)
+    _limits.check(expression)
     expression = expression.replace(_is_logarithm_of_normal, _to_log_normal_cdf)
     expression = expression.replace(_is_logarithm_of_many, _to_logsumexp)
     return _rewrite_inverse_sums(expression.replace(_is_logarithm_of_sum, _to_softplus))

@@ -12,7 +12,7 @@ from inspect import signature
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
@@ -81,7 +81,7 @@ def _same(first: sp.Expr, second: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
     if not np.allclose(one, other, rtol=1e-9, atol=1e-9, equal_nan=True):
         return False
     difference = first - second
-    if _budget.expand(difference) == 0:
+    if _limits.expand(difference) == 0:
         return True
     if difference.count_ops() > _MOST_SIMPLIFIED:
         return False

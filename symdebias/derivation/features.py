@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.feature_program import CategoryLookup, FeatureProgram
@@ -88,7 +88,7 @@ def hidden_score(loss: Loss) -> HiddenScore | None:
     written = written.xreplace({parts[0]: score - sp.Add(*others)})
     gone = {*others, *(parameters[place] for place in places)}
     simplify = (sp.simplify,) if written.count_ops() <= _MOST_SIMPLIFIED else ()
-    for tidy in (_budget.expand, lambda e: sp.powsimp(_budget.expand(e)), *simplify):
+    for tidy in (_limits.expand, lambda e: sp.powsimp(_limits.expand(e)), *simplify):
         reduced = _reduced(written, tidy)
         if not reduced.free_symbols & gone:
             return HiddenScore(reduced, score, tuple(places), left[0] if left else None)
@@ -100,7 +100,7 @@ def _vanishes(slope: sp.Expr, parameter: sp.Symbol) -> bool:
         at_zero = slope.subs(parameter, 0)
     except (ZeroDivisionError, ValueError):
         return False
-    return bool(_budget.expand(at_zero) == 0)
+    return bool(_limits.expand(at_zero) == 0)
 
 
 def _reduced(expression: sp.Expr, tidy: Any) -> sp.Expr:
@@ -240,7 +240,7 @@ def _has_pole(loss: Loss, feature: sp.Symbol) -> bool:
 def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: ChannelNoise) -> None:
     weights = noise.exact_weights(feature.name)
     values = [sp.nsimplify(value, rational=True) for value in noise.inputs]
-    powers = _budget.expand(build.expression)
+    powers = _limits.expand(build.expression)
     if powers.is_polynomial(feature) and sp.degree(powers, feature) <= 1:
         estimate = free_symbol(f"{feature.name}_hat", build.expression, real=True)
         build.expression = build.expression.xreplace({feature: estimate})
@@ -249,7 +249,7 @@ def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: Channel
         return
     symbols = tuple(free_symbol(f"n_{feature.name}_{k}", build.expression, real=True) for k in range(1, len(values)))
     parts = [build.expression.subs(feature, value) for value in values]
-    build.expression = _budget.expand(
+    build.expression = _limits.expand(
         parts[0] + sp.Add(*(n * (part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True)))
     )
     build.lookups.append(CategoryLookup(column, symbols, len(weights)))
@@ -357,7 +357,7 @@ def _undo_normal_noise(build: _Build, variances: dict[Any, sp.Symbol]) -> None:
 def _undo_other_noise(
     build: _Build, feature: sp.Symbol, noise: AdditiveNoise, *, features: Sequence[sp.Symbol], target: sp.Symbol
 ) -> None:
-    expression = _budget.expand(build.expression)
+    expression = _limits.expand(build.expression)
     if not expression.has(feature):
         return
     if noise.tail_rate < np.inf:

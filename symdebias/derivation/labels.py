@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
@@ -156,7 +156,7 @@ def is_affine(expression: sp.Expr, target: sp.Symbol) -> bool:
     """Whether an expression is affine in the target."""
     if not expression.has(target):
         return True
-    expanded = _budget.expand(expression)
+    expanded = _limits.expand(expression)
     return bool(expanded.is_polynomial(target)) and sp.degree(expanded, target) <= 1
 
 
@@ -196,7 +196,7 @@ def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled
         free_symbol(f"n_{value}".replace("-", "m").replace("/", "_"), expression, real=True) for value in values[1:]
     )
     total = parts[0] + sp.Add(
-        *(n * _budget.expand(part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True))
+        *(n * _limits.expand(part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True))
     )
     return Labelled(total, symbols, weights[:, 1:].copy(), by_class=True)
 
@@ -207,7 +207,7 @@ def _simplified(expression: sp.Expr) -> sp.Expr:
 
     Each method, and each remedy of a refusal, asks for those of the same loss.
     """
-    _budget.check(expression)
+    _limits.check(expression)
     return sp.simplify(expression) if expression.count_ops() <= _MOST_SIMPLIFIED else expression
 
 
@@ -259,7 +259,7 @@ def _affine_parts(loss: Loss, expression: sp.Expr) -> tuple[sp.Expr, sp.Expr] | 
     variables = {*loss.scores, *loss.features, *loss.parameters}
     moving: list[sp.Expr] = []
     still: list[sp.Expr] = []
-    for term in sp.Add.make_args(_budget.expand(expression)):
+    for term in sp.Add.make_args(_limits.expand(expression)):
         bent = not term.free_symbols & variables and not is_affine(term, loss.target)
         (still if bent else moving).append(term)
     if not still or not is_affine(sp.Add(*moving), loss.target):
@@ -352,7 +352,7 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
     if noise.inverse_differences is not None:
         return Labelled(difference_operator(expression, target, noise.inverse_differences))
     if expression.is_polynomial(target):
-        degree = int(sp.degree(_budget.expand(expression), target))
+        degree = int(sp.degree(_limits.expand(expression), target))
         if degree <= 3:
             taylor: tuple[Any, ...] = (1, 0, -symbols.target_variance / 2, 0)[: degree + 1]
             return Labelled(polynomial_inverse(expression, target, taylor), variance=noise.variance)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.derivation import features
 from symdebias.derivation.features import by_feature, hidden_score
 from symdebias.derivation.labels import HiddenError, Labelled, is_hidden, label_noise_undone, without_correction
@@ -117,8 +117,8 @@ class Method(abc.ABC):
         DerivationLimitError
             It takes more seconds or longer expressions than it is allowed; see `symdebias.derivation_limits`.
         """
-        with _budget.timed():
-            _budget.check(problem.loss.expression)
+        with _limits.timed():
+            _limits.check(problem.loss.expression)
             return self._derive(problem)
 
     def refusal(self, problem: Problem) -> str | None:

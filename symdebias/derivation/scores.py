@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup
@@ -234,7 +234,7 @@ def _of_residual(problem: ScoreProblem, expression: sp.Expr) -> tuple[sp.Symbol,
     score = problem.scores[0]
     # Messages show the name.
     residual = sp.Symbol(f"({score} - {problem.target})", real=True)
-    written = _budget.expand(expression.xreplace({problem.target: score - residual}))
+    written = _limits.expand(expression.xreplace({problem.target: score - residual}))
     return None if score in written.free_symbols else (residual, written)
 
 
@@ -247,7 +247,7 @@ def _state_growth(problem: ScoreProblem, build: Build) -> None:
     rates += [noise.group.noise.tail_rate for noise in problem.spherical]
     if min(rates, default=math.inf) == math.inf:
         return
-    rate = growth_rate(_budget.expand(build.expression), problem.scores)
+    rate = growth_rate(_limits.expand(build.expression), problem.scores)
     require_moment(rate, str(build.expression))
     if not rate.is_number:
         raise NoExactCorrectionError(
@@ -277,11 +277,12 @@ def _product_group(problem: ScoreProblem, build: Build, order: int) -> Any:
     degrees = range(0, highest + 1, 2)
     count = len(degrees) if m == 1 else sum(math.comb(degree + m - 1, m - 1) for degree in degrees)
     if count > _MOST_COEFFICIENTS or highest > 2 * _HIGHEST_ORDER:
+        other = 'method="series"' if m == 1 else "fewer scores"
         raise NoExactCorrectionError(
             f"the inverse of the noise of {len(others)} columns is an operator of order {highest} in {m} scores with "
             f"{count:.4g} terms; at most {_MOST_COEFFICIENTS} terms and order {2 * _HIGHEST_ORDER} are derived. "
-            'Its variance would be enormous. Use method="series", a loss of polynomials, exponentials, sines and '
-            "cosines, or noise fewer columns."
+            f"Its variance would be enormous. Use {other}, a loss of "
+            "polynomials, exponentials, sines and cosines, or noise fewer columns."
         )
     monomials: list[tuple[int, ...]]
     if m == 1:
@@ -321,8 +322,8 @@ def _derivative(
     """Return a derivative out of one of lower order, kept short: powers of expit are polynomials."""
     if len(scores) == 1:
         return second_derivative(known[powers[0] - 1,], scores[0])
-    return _budget.expand_around_forms(
-        _budget.diff(expression, *(score for score, power in zip(scores, powers, strict=True) for _ in range(power)))
+    return _limits.expand_around_forms(
+        _limits.diff(expression, *(score for score, power in zip(scores, powers, strict=True) for _ in range(power)))
     )
 
 
@@ -364,7 +365,7 @@ def _families(
 def _operators(problem: ScoreProblem, build: Build) -> None:
     """Undo noise column by column for a loss of any form: differential operators and weighted shifts."""
     scores = problem.scores
-    expanded = _budget.expand(stable.multiplied_out(build.expression))
+    expanded = _limits.expand(stable.multiplied_out(build.expression))
     polynomial = expanded.is_polynomial(*scores)
     shifts = [
         part for part in problem.others if part.own_noise is not None and part.own_noise.inverse_differences is not None

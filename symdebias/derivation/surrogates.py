@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import brentq
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.bounds.enclosures import Largest, enclosed, largest
 from symdebias.bounds.intervals import Range
@@ -283,7 +283,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     expression = stable.rewrite(loss.expression)
     if loss.target_values is None and not is_affine(expression, target):
         residual = free_symbol("e", expression, real=True)
-        written = _budget.expand(expression.xreplace({target: score - residual}))
+        written = _limits.expand(expression.xreplace({target: score - residual}))
         if score in written.free_symbols:
             # An expression with a kink does not expand; at a score of 0 it is the function of the residual.
             written = expression.xreplace({target: -residual, score: sp.Integer(0)})
@@ -340,7 +340,7 @@ def _multiplied(
         pairs.append((sp.Integer(1), zero))
         for symbol in known:
             others = {other: sp.Integer(int(other == symbol)) for other in known}
-            pairs.append((symbol, _budget.expand(expression.xreplace(others) - zero)))
+            pairs.append((symbol, _limits.expand(expression.xreplace(others) - zero)))
     elif known:
         (symbol,) = known
         slope = expression.xreplace({symbol: sp.Integer(1)}) - zero
@@ -443,7 +443,7 @@ def _part(
     is_residual: bool = False,
     width: float | None = None,
 ) -> SurrogatePart:
-    expanded = _budget.expand(function)
+    expanded = _limits.expand(function)
     if expanded.is_polynomial(variable):
         function, exact = sp.Integer(0), expanded
     else:

@@ -46,10 +46,16 @@ def _symbols_beside(expression: sp.Expr, scores: int) -> NoiseSymbols:
 
 def free_symbol(name: str, expression: sp.Expr, **assumptions: bool) -> sp.Symbol:
     """Return a symbol with underscores after its name until the expression has none of that name."""
-    taken = {symbol.name for symbol in expression.free_symbols}
+    taken = _names_in(expression)
     while name in taken:
         name += "_"
     return sp.Symbol(name, **(assumptions or {"positive": True}))
+
+
+# Of fifty scores the noise has a thousand symbols.
+@functools.lru_cache(maxsize=64)
+def _names_in(expression: sp.Expr) -> frozenset[str]:
+    return frozenset(symbol.name for symbol in expression.free_symbols)
 
 
 @dataclass(frozen=True)

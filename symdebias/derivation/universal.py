@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen import stable
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup, WaveGroup
 from symdebias.codegen.score.products import CategoryProducts
@@ -160,7 +160,7 @@ def _taylor(expression: sp.Expr, z: sp.Symbol, at: sp.Expr, order: int) -> Itera
     """Yield the coefficients of a Taylor series up to an order."""
     for k in range(order + 1):
         yield (expression / math.factorial(k)).subs(z, at)
-        expression = _budget.diff(expression, z)
+        expression = _limits.diff(expression, z)
 
 
 def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> tuple[sp.Symbol, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, finish
 from symdebias.derivation.surrogates import SurrogateParts
 from symdebias.derivation.symbols import Derivation, free_symbol
@@ -47,7 +47,7 @@ def undo_powers(
     """
     law = noise.group.noise
     assert isinstance(law, ZonalNoise)
-    expression = _budget.expand(expression)
+    expression = _limits.expand(expression)
     if not expression.is_polynomial(*variables):
         raise NoExactCorrectionError(
             f"a point of a sphere is no sum of a record and noise: polynomials of the score are corrected exactly "

@@ -40,32 +40,35 @@ def refusal_of_few(name: str, correction: Correction, records: Records, theta: F
     loss = correction.loss
     if not (correction.is_exact and correction.is_simple and correction.program.having(NormalNoise)):
         return ""
-    noise = correction.limits.normal_score_variance(theta)
-    limits = correction.limits
-    # Beyond them the loss has no correction, or none of a finite variance, which is another refusal.
-    if not 0 < noise < min(limits.variance, limits.finite_variance):
-        return ""
     if loss.expression.is_polynomial(*loss.scores):
         return ""
     stride = max(1, len(records.light.weights) // _LOOKED_AT)
     few = records.light.only(slice(None, None, stride))
+    limits = correction.limits
+    noise = np.full((1, 1), limits.normal_score_variance(theta))
+    if few.scales is not None:
+        noise = np.array([[correction.score_variance(theta, own[None])] for own in few.scales])
+    most = float(noise.max())
+    # Beyond them the loss has no correction, or none of a finite variance, which is another refusal.
+    if not 0 < most < min(limits.variance, limits.finite_variance):
+        return ""
     scores = ReleasedScores.of(few, theta).estimates[:, None]
     targets = [few.target[:, None]]
     if loss.target_values is not None:
         targets = [np.full((1, 1), value) for value in loss.target_values]
     points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
-    draws = math.sqrt(noise) * points[None, :]
+    draws = np.sqrt(noise) * points[None, :]
     shares = shares / shares.sum()
     before = after = 0.0
     with np.errstate(all="ignore"):
         for target in targets:
-            before += float(np.sum(_at(correction, scores, target, 0.0) ** 2))
+            before += float(np.sum(_at(correction, scores, target, np.zeros((1, 1))) ** 2))
             after += float(np.sum(_at(correction, scores + draws, target, noise) ** 2 @ shares))
     inflation = after / before if before > 0 else math.inf
     carriers = records.effective / inflation
     if not math.isfinite(inflation) or (inflation > _LEAST_INFLATION and carriers < FEWEST_CARRIERS):
         return (
-            f"undoing noise of the variance {noise:.3g} in the score makes the mean square of the {name} "
+            f"undoing noise of the variance {most:.3g} in the score makes the mean square of the {name} "
             f"{inflation:.3g} times as large, so that {carriers:.2g} of {records.effective:,.0f} records carry the "
             f"mean, and at least {FEWEST_CARRIERS} must: in most draws of the noise it would be too small, and its "
             "standard error would not show that. Evaluate shorter parameters, take a metric that grows less, or give "
@@ -74,8 +77,8 @@ def refusal_of_few(name: str, correction: Correction, records: Records, theta: F
     return ""
 
 
-def _at(correction: Correction, scores: FloatArray, target: FloatArray, noise: float) -> FloatArray:
-    """Return the corrected loss at released scores, for a noise variance of the score."""
+def _at(correction: Correction, scores: FloatArray, target: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return the corrected loss at released scores, for noise variances of them."""
     symbols, constants = correction.derivation.symbols, correction.derivation.constants
     found = evaluated(
         correction.program.expression,

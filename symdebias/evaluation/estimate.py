@@ -22,7 +22,7 @@ from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
-from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.exceptions import DivergenceError, InferenceError, NoExactCorrectionError
 from symdebias.inference import MANY_DECIDE, critical_value, skewed_reaches
 from symdebias.losses import Loss
 from symdebias.release import Release
@@ -209,6 +209,7 @@ def evaluate(
     label_model: str = "any",
     threshold: float = 0.0,
     offset: Any = None,
+    noise_scale: Any = None,
 ) -> Estimate:
     """Estimate a metric of a model on true records from released ones.
 
@@ -241,6 +242,10 @@ def evaluate(
         was fitted, or -1 and +1, and 0, 1, ... for several scores.
     offset : array of shape (n,), optional
         A known term of the score of each record, as for `m_estimate`. A Fit with an offset needs one.
+    noise_scale : array of shape (n,) or (n, p), or table of p columns, optional
+        Standard deviations of the records' own normal noise, as for `m_estimate`, in place of those of the release. It
+        is taken by metrics that are means of losses with an exact correction: squared_error, r2, poisson, or such a
+        Loss. Of noise that was estimated they are taken as known multiples.
     radius : float, optional
         A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
         for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
@@ -326,6 +331,7 @@ def evaluate(
     records = checked_records(
         model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+        noise_scale=noise_scale,
     )  # fmt: skip
     return estimated_on(records, model, metric, radius=radius, label_model=label_model, threshold=threshold)
 
@@ -396,6 +402,12 @@ def corrected_metric(
             f"candidates have models of {' and '.join(map(str, counts))} scores, and are compared by one metric of "
             "either. Compare those of one score, or those with a score for each class, among themselves."
         )
+    if records.scales is not None and not isinstance(metric, Loss) and metric in _OF_ORDER:
+        raise NoExactCorrectionError(
+            f"{metric} undoes a noise of the score that is one for all records, and these have noise scales of their "
+            "own. Evaluate squared_error, r2, poisson or a Loss with an exact correction; or take records of one noise "
+            "and pass release= with it."
+        )
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
     if thetas[0].ndim > 1:
@@ -411,7 +423,7 @@ def corrected_metric(
     if metric == "r2":
         name = "squared_error"
         return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
-    found = zonal_loss(metric, records, thetas) if metric in PARTS else None
+    found = zonal_loss(metric, records, thetas) if metric in PARTS and records.scales is None else None
     return found or mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
 
 

@@ -12,13 +12,14 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.driver import debias
 from symdebias.evaluation.carriers import refusal_of_few
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
-from symdebias.exceptions import InferenceError, NoExactCorrectionError
+from symdebias.exceptions import InferenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
@@ -59,11 +60,15 @@ class MeanLoss(Metric):
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""
-        return replace(self, records=part, kernel_records=self.corrected.records(part.X, part.y, by_blocks=True))
+        return replace(self, records=part, kernel_records=_kernel_records(self.corrected, part))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
-        self.kernel_records.correction.limits.require(theta.ravel(), finite_variance=True)
+        scales, correction = self.records.scales, self.kernel_records.correction
+        if scales is None:
+            correction.limits.require(theta.ravel(), finite_variance=True)
+        else:
+            _require_limits(correction, theta.ravel(), scales[rows], self.name)
         if refusal := self.refusals.get(theta.tobytes()):
             raise InferenceError(refusal)
         return self.kernel_records.taken(rows).losses(theta.ravel())
@@ -171,6 +176,10 @@ def mean_loss(
 
     A surrogate is designed for the widest range and the largest noise among them.
     """
+    if records.scales is not None:
+        corrected = _exact_for_own_noise(loss, records)
+        kernel_records = _kernel_records(corrected, records)
+        return MeanLoss(name, corrected.method, records, corrected, kernel_records, {}, False, 0.0)
     spreads: dict[bytes, Spread] = {}
     is_residual = surrogate_is_residual(loss, records.collected)
     if is_residual is not None:
@@ -188,7 +197,7 @@ def mean_loss(
             f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
             "loss. Declare it in its score."
         )
-    kernel_records = corrected.records(records.X, records.y, by_blocks=True)
+    kernel_records = _kernel_records(corrected, records)
     correction = kernel_records.correction
     # Noise of categories and that of a spherical cap depend on the score.
     is_additive = not correction.design.categorical and correction.zonal is None
@@ -201,6 +210,46 @@ def mean_loss(
     return MeanLoss(
         name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size, refusals
     )
+
+
+def _kernel_records(corrected: CorrectedLoss, part: Records) -> KernelRecords:
+    return corrected.records(part.X, part.y, noise_scale=part.scales, by_blocks=True)
+
+
+def _require_limits(correction: Correction, theta: FloatArray, scales: FloatArray, name: str) -> None:
+    """Raise where noise scales of the records' own leave a loss no correction at theta, or none of finite variance."""
+    limits = correction.limits
+    if math.isinf(limits.finite_variance):
+        return
+    if correction.score_variance(theta, scales.max(axis=0)[None]) < limits.finite_variance:
+        return
+    most = max(correction.score_variance(theta, own[None]) for own in np.unique(scales, axis=0))
+    if most < limits.finite_variance:
+        return
+    exists = most < limits.variance
+    raise (InfiniteVarianceError if exists else NoExactCorrectionError)(
+        f"the noise of the score has a variance of up to {most:.4g} in these records, and the corrected {name} "
+        f"{'has a finite variance' if exists else 'exists'} below {limits.finite_variance:.4g} only. Leave out "
+        "records with more noise, or evaluate another metric."
+    )
+
+
+def _exact_for_own_noise(loss: Loss, records: Records) -> CorrectedLoss:
+    """Return the exact correction of a loss for records with noise scales of their own.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There is none. How far a surrogate is off is told for one noise of all scores.
+    """
+    try:
+        return debias(loss, records.collected, method="exact")
+    except NoExactCorrectionError:
+        raise NoExactCorrectionError(
+            f"{loss.expression} has no exact correction under normal noise, and of noise scales of the records' own no "
+            "other bounds its bias. Evaluate squared_error, r2, poisson or a Loss with an exact correction; or take "
+            "records of one noise, and pass release= with it."
+        ) from None
 
 
 def surrogate_is_residual(loss: Loss, collected: Release) -> bool | None:

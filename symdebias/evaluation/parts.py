@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_codes, weights_array
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes, is_table, weights_array
 from symdebias._rows import Rows, counted_from
 from symdebias.evaluation.records import ROWS, SAMPLED, Records
 from symdebias.release import Release
@@ -91,7 +91,10 @@ class PartedRecords(Records):
     def under(self, release: Release) -> "PartedRecords":
         """Return the same records under another release of the same columns, not of one vector."""
         assert self.parts is not None
-        return replace(self, release=release, collected=release, parts=_Under(self.parts, release), memo={})
+        return replace(
+            self, release=release, collected=release, parts=_Under(self.parts, release),
+            scales=self.scales_under(release), memo={},
+        )  # fmt: skip
 
     def require_labels(self) -> None:
         """Raise ValueError where the true targets are not the two labels, as far as those at hand tell."""
@@ -137,12 +140,15 @@ class _Blocks:
     weights: Any
     clusters: Any
     offset: Any
+    noise_scale: Any
     check: Callable[..., Records]
 
     def rows(self, rows: slice) -> Records:
         """Return some consecutive records, checked, or some at equal distances."""
         offset = None if self.offset is None else self.offset[rows]
-        found = self.check(self.X[rows], None if self.y is None else self.y[rows], offset=offset)
+        scales = None if self.noise_scale is None else self.noise_scale[rows]
+        y = None if self.y is None else self.y[rows]
+        found = self.check(self.X[rows], y, offset=offset, noise_scale=scales)
         if self.weights is not None:
             found = replace(found, weights=self.weights[rows])
         return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=rows.start)
@@ -160,8 +166,8 @@ class _Blocks:
         return functools.reduce(combine, self.each(work))
 
 
-def _checked(X: Any, y: Any, *, offset: Any, model: Any, release: Any, target_values: Any) -> Records:
-    return Records.checked(model, X, y, release, target_values=target_values, offset=offset)
+def _checked(X: Any, y: Any, *, model: Any, release: Any, **others: Any) -> Records:
+    return Records.checked(model, X, y, release, **others)
 
 
 def checked_records(
@@ -174,6 +180,7 @@ def checked_records(
     clusters: Any = None,
     target_values: Any = None,
     offset: Any = None,
+    noise_scale: Any = None,
 ) -> Records:
     """Return records of any kind, checked, with arguments as for `evaluate`: two at least.
 
@@ -183,17 +190,24 @@ def checked_records(
         return Records.checked(
             model, X, y, release,
             sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+            noise_scale=noise_scale,
         ).require_several()  # fmt: skip
     count = len(X)
     if y is not None and np.ndim(y) == 1 and len(y) != count:
         raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
-    check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
+    check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset, noise_scale=noise_scale)
+    if noise_scale is not None and (is_table(noise_scale) or len(noise_scale) != count):
+        raise ValueError(
+            f"noise_scale is a table or has {len(noise_scale)} rows, and X has {count} that are read block by block. "
+            "Pass an array of shape (n,) or (n, p)."
+        )
     blocks = _Blocks(
         X,
         y if y is None or isinstance(y, Rows) else np.asarray(y),
         None if sample_weight is None else weights_array(sample_weight, rows=count),
         None if clusters is None else cluster_codes(clusters, rows=count),
         None if offset is None else as_offset(offset, count),
+        None if noise_scale is None else np.asarray(noise_scale),
         functools.partial(_checked, model=model, release=release, target_values=target_values),
     )
     every = max(1, -(-count // SAMPLED))

@@ -26,15 +26,17 @@ from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
+from symdebias.driver import debias
 from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
-from symdebias.losses import Loss
+from symdebias.losses import Loss, least_squares
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.known_term import with_known_term
 from symdebias.release.matrices import named_by, released_matrix
+from symdebias.release.remaking import remade
 from symdebias.release.required import require_release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.offsets import as_offset
@@ -86,6 +88,8 @@ class Records:
         The labels that the caller declares, or the loss of a Fit, in order.
     known_term : int or None
         The place of the parameter of an offset, which is a column without noise; it is 1 for every model.
+    scales : array of shape (n, p), float64, or None
+        Standard deviations of the records' own noise, where they have them.
     first : int
         The row of the first of them among all records.
     memo : dict
@@ -102,6 +106,7 @@ class Records:
     clusters: Any
     declared: tuple[float, ...] | None
     known_term: int | None = None
+    scales: FloatArray | None = None
     first: int = 0
     memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
 
@@ -117,11 +122,17 @@ class Records:
         clusters: Any = None,
         target_values: Any = None,
         offset: Any = None,
+        noise_scale: Any = None,
     ) -> "Records":
         """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
-        release = named_by(release_of(model, release), X)
-        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
-        known_term = None
+        release = named_by(release_of(model, release, has_scales=noise_scale is not None), X)
+        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset, noise_scale=noise_scale)
+        if noise_scale is not None and release.coupling is not None:
+            raise ValueError(
+                "noise_scale gives each record's own scale of normal noise on features, and this release noises them "
+                "and the target in one vector. Leave noise_scale out."
+            )
+        known_term, before = None, release
         if offset is not None:
             release, X, known_term = _with_offset(release, X, offset)
         elif isinstance(model, Fit) and model.diagnostics.get("offset"):
@@ -136,6 +147,11 @@ class Records:
         if coupling is not None:
             matrix, target = release.columns_of(X, y)
         rows = len(matrix)
+        scales = None
+        if noise_scale is not None:
+            # A known term, in a column more, has no noise.
+            scales = _own_scales(noise_scale, before, (rows, matrix.shape[1] - (known_term is not None)))
+            scales = scales if known_term is None else np.column_stack([scales, np.zeros(rows)])
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
         if target is None:
             target = release.released_target(y, rows=rows)
@@ -158,7 +174,7 @@ class Records:
                     "target_values out."
                 )
             declared = coupling.values
-        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared, known_term)
+        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared, known_term, scales)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -242,6 +258,7 @@ class Records:
             target=self.target[rows],
             weights=self.weights[rows],
             clusters=None if self.clusters is None else self.clusters[rows],
+            scales=None if self.scales is None else self.scales[rows],
             memo={},
         )
 
@@ -359,7 +376,14 @@ class Records:
 
     def under(self, release: Release) -> "Records":
         """Return the same records under another release of the same columns, not of one vector."""
-        return replace(self, release=release, collected=release, memo={})
+        return replace(self, release=release, collected=release, scales=self.scales_under(release), memo={})
+
+    def scales_under(self, release: Release) -> FloatArray | None:
+        """Return noise scales of the records' own as those multiples of another release's that they are of this one."""
+        if self.scales is None:
+            return None
+        before, after = (_variances(one, self.scales.shape[1]) for one in (self.release, release))
+        return self.scales * np.sqrt(np.divide(after, before, out=np.ones_like(after), where=before > 0))
 
     @property
     def labels(self) -> tuple[float, float]:
@@ -520,7 +544,33 @@ def _require_softmax(fit: Fit, metric: str) -> None:
         )
 
 
-def release_of(model: Any, release: Any) -> Release:
+def _own_scales(noise_scale: Any, release: Release, shape: tuple[int, ...]) -> FloatArray:
+    """Return noise scales of the records' own, shape (n, p), checked as those of a fit are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        They do not fit, or the release has no normal noise of a known scale.
+    """
+    groups: dict[Any, Any] = dict(release.groups)
+    features = groups[None] if None in groups else groups
+    # Which columns may have them hangs on the features alone.
+    apart = debias(least_squares(), remade(release, features or None, target=None))
+    found = apart.at(shape[1], per_record=True).checked_scales(noise_scale, shape[0])
+    assert found is not None
+    return found
+
+
+def _variances(release: Release, width: int) -> FloatArray:
+    """Return the variances of the additive noise of columns, 0 where they have none."""
+    found = np.zeros(width)
+    for place, noise in release.noises(width):
+        if isinstance(noise, AdditiveNoise):
+            found[place] = noise.coordinate_variances(place.stop - place.start)
+    return found
+
+
+def release_of(model: Any, release: Any, *, has_scales: bool = False) -> Release:
     """Return how records were noised: a Fit says it where it is not given.
 
     Raises
@@ -534,11 +584,12 @@ def release_of(model: Any, release: Any) -> Release:
                 "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
                 "release=symdebias.Release() for records that are true."
             )
-        if model.diagnostics.get("noise_scale"):
+        if model.diagnostics.get("noise_scale") and not has_scales:
             raise ValueError(
-                "this fit was made with noise scales of the records' own, and metrics undo a noise that is one for all "
-                "records. Take records of one noise and pass release= with it, or true ones with "
-                "release=symdebias.Release()."
+                "this fit was made with noise scales of the records' own, and these records came without. Pass "
+                "noise_scale= to evaluate, which takes them for metrics that are means of losses with an exact "
+                "correction (squared_error, r2, poisson, or such a Loss); for other metrics take records of one noise "
+                "and pass release= with it, or true ones with release=symdebias.Release()."
             )
         return model.corrected.release
     require_release(release)

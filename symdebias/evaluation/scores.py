@@ -401,8 +401,9 @@ def require_promised(records: Records, theta: FloatArray, radius: float, *, is_r
     noise += 0.0 if target is None else target.variance  # type: ignore[union-attr]
     most = noise / 2 + min(noise, _KURTOSIS * noise**2 / (64 * radius**2)) / 2
     beyond = functools.partial(_beyond, theta=theta, is_residual=is_residual, radius=radius)
-    mean = float(records.means(beyond))
-    error = math.sqrt(float(records.means(functools.partial(_squared, work=beyond), power=2)))
+    # Both sums in one pass: records may lie in files, or elsewhere.
+    first, second = records.reduced(beyond, _added)
+    mean, error = float(first / records.total), math.sqrt(float(second / records.total**2))
     if mean > most + _BROKEN * error:
         what = "residuals" if is_residual else "scores"
         raise ValueError(
@@ -412,12 +413,13 @@ def require_promised(records: Records, theta: FloatArray, radius: float, *, is_r
 
 
 def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: float) -> FloatArray:
-    """Return the squares of how far estimates of true scores lie beyond a radius."""
-    return np.square(np.maximum(np.abs(_estimated(part, theta, is_residual)[0]) - radius, 0.0))
+    """Return sums of w b and of (w b)^2, where b is the square of how far an estimate of a true score lies beyond R."""
+    beyond = np.square(np.maximum(np.abs(_estimated(part, theta, is_residual)[0]) - radius, 0.0))
+    return np.array([part.weights @ beyond, part.weights**2 @ np.square(beyond)])
 
 
-def _squared(part: Records, *, work: Callable[[Records], FloatArray]) -> FloatArray:
-    return np.square(work(part))
+def _added(*parts: FloatArray) -> FloatArray:
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:

@@ -1,6 +1,9 @@
 """Losses of the catalogue by name, and losses in the coding of the labels that a release has."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from symdebias import losses
 from symdebias._domains import shown
@@ -55,3 +58,85 @@ def in_labels(loss: Loss, labels: Sequence[float] | None) -> Loss:
     if loss.target_values is None:
         return loss.with_target_values(labels)
     return loss if set(labels) == set(loss.target_values) else loss.recoded(labels)
+
+
+def check_codes(y: Any, release: Release) -> None:
+    """Raise ValueError for whole numbers in an array that may be places another tool has given to labels.
+
+    Ensembles of scikit-learn number the labels of a record in sorted order. Text in another order would be exchanged.
+    """
+    if not isinstance(y, np.ndarray) or y.dtype.kind not in "iu" or y.ndim != 1 or not y.size:
+        return
+    labels: tuple[Any, ...] | None = labels_of(release)
+    if isinstance(release.target, ChannelMechanism):
+        labels = release.target.range.values
+    if labels is None or not 0 <= y.min() <= y.max() < len(labels):
+        return
+    encoded = "pass encoded_labels=np.unique(y) of the released y that it is given"
+    if isinstance(labels[0], str):
+        if list(labels) != sorted(labels):
+            named = ", ".join(labels[:8])
+            raise ValueError(
+                f"y has whole numbers, and the release declares the labels {named} in an order that is not sorted: "
+                "ensembles of scikit-learn number labels sorted, and these may be places in either order. Pass y as "
+                f"noised.y has it, or the labels themselves; in an ensemble, {encoded}."
+            )
+    elif not np.isin(y, labels).all():
+        allowed = " or ".join(format(value, "g") for value in labels[:8])
+        raise ValueError(
+            f"labels must be {allowed}; got places from 0 to {y.max()}. Pass y as noised.y has it. "
+            f"Where an ensemble of scikit-learn numbers the labels, {encoded}."
+        )
+
+
+def decoded(y: Any, encoded_labels: Any) -> Any:
+    """Return the labels for which y has the places 0, 1, ...
+
+    Raises
+    ------
+    ValueError
+        They are not two or more different labels, or y has something else than their places.
+    """
+    labels, places = np.asarray(encoded_labels), np.asarray(y)
+    if labels.ndim != 1 or not 2 <= len(labels) == len(np.unique(labels)):
+        raise ValueError(
+            f"encoded_labels={shown(encoded_labels, 100)} does not list two or more different labels. Pass "
+            "np.unique(y) of the released y."
+        )
+    inside = places.dtype.kind in "iuf" and places.ndim == 1 and np.isin(places, np.arange(len(labels)))
+    if not np.all(inside):
+        raise ValueError(
+            f"y has something else than the places 0 to {len(labels) - 1} of encoded_labels. Leave encoded_labels out "
+            "where y has the labels themselves."
+        )
+    return labels[places.astype(int)]
+
+
+def names_of(labels: Any, release: Release) -> Any:
+    """Return labels by the names that a release has for them, where they are codes of text."""
+    found = np.asarray(labels)
+    if (
+        not isinstance(release.target, ChannelMechanism)
+        or not release.target.range.is_text
+        or found.dtype.kind in "OUST"
+    ):
+        return found
+    return np.array(release.target.range.values)[found.astype(int)]
+
+
+def places_in(labels: Any, wanted: Any) -> Any:
+    """Return the places of labels among others, shape (k,), integers.
+
+    Raises
+    ------
+    ValueError
+        One of them is not there.
+    """
+    where = {label: place for place, label in enumerate(labels.tolist())}
+    missing = [label for label in wanted.tolist() if label not in where]
+    if missing:
+        raise ValueError(
+            f"encoded_labels leave out the label {shown(missing[0], 60)} of the release, for which there would be no "
+            "place. Name every label."
+        )
+    return np.array([where[label] for label in wanted.tolist()])

@@ -12,7 +12,7 @@ from symdebias import _optional
 from symdebias._arrays import FloatArray, check_same_index, weights_array
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
-from symdebias.interfaces.coding import in_labels, labels_of
+from symdebias.interfaces.coding import check_codes, decoded, in_labels, labels_of, names_of, places_in
 from symdebias.interfaces.debiased import Debiased, OfStreams
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
@@ -85,6 +85,10 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         are those of `fit`, and it takes one over each block.
     random_state : int, numpy.random.Generator or None
         For the order of records of ``"sgd"``.
+    encoded_labels : sequence, optional
+        What 0, 1, ... in y stand for, where another tool has put these places for the labels; predictions are such
+        places, too. Ensembles of scikit-learn need ``encoded_labels=np.unique(y)`` of the released y that they are
+        given. By default y has the labels of the release.
 
     Attributes
     ----------
@@ -92,7 +96,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         What the solver returned, with intervals and certificate.
     classes_ : array of shape (k,)
         The labels in the user's own coding, those of the release where it noises them; sorted, as tools of
-        scikit-learn take them to be.
+        scikit-learn take them to be. With ``encoded_labels`` their places 0, 1, ....
     coef_ : array of shape (1, q) or (K, q), float64
         Coefficients in the units of true records, of `decision_function`. Where a release declares labels of text in
         another order, ``fit_`` has those of its own order, of the opposite sign for two labels.
@@ -109,6 +113,10 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     own units, whose columns may differ: a column of categories, where the release has their indicators. To judge a
     model on released records, as in a grid search, give `CorrectedScorer` as ``scoring``. A scaler that is fitted to
     noised columns learns the noise: declare ``center`` and ``scale`` on the release instead.
+
+    VotingClassifier, StackingClassifier, BaggingClassifier and ``cross_val_predict(method="predict_proba")`` number the
+    labels that they are given, sorted, before an estimator has them. Where the release declares text in another order,
+    as ("low", "high"), whole numbers in an array are refused without ``encoded_labels``: they may be places in either.
 
     Examples
     --------
@@ -138,6 +146,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         fit_intercept: bool | None = None,
         solver_options: Mapping[str, Any] | None = None,
         random_state: Any = None,
+        encoded_labels: Any = None,
     ) -> None:
         self.loss = loss
         self.release = release
@@ -148,6 +157,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         self.fit_intercept = fit_intercept
         self.solver_options = solver_options
         self.random_state = random_state
+        self.encoded_labels = encoded_labels
 
     @property
     def _takes_several_classes(self) -> bool:
@@ -270,15 +280,13 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         return self._with_classes()
 
     def _with_classes(self) -> "DebiasedClassifier":
-        if self._observed is None:
-            found = self._predictor.classes
-            found = found.astype(str) if found.dtype == object else found
-            # A release may declare text in any order, which is that of the loss.
-            self._places = np.argsort(found, kind="stable")
-            self.classes_ = found[self._places]
-        else:
-            self.classes_ = self._observed
-            self._places = np.arange(len(self._observed))
+        found = self._predictor.classes if self._observed is None else self._observed
+        found = found.astype(str) if found.dtype == object and self._observed is None else found
+        if self.encoded_labels is not None:
+            found = places_in(names_of(self.encoded_labels, self.fit_.corrected.release), found)
+        # A release may declare text in any order, which is that of the loss.
+        self._places = np.argsort(found, kind="stable")
+        self.classes_ = found[self._places]
         return self
 
     @property
@@ -306,6 +314,12 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             X, y = self._validated(X, y, multi_output=False, reset=reset)
         else:
             self._remember_columns(X, reset=reset)
+        if self.encoded_labels is None:
+            check_codes(y, release)
+        else:
+            check_same_index(X, y)
+            y = decoded(y, self.encoded_labels)
+            classes = None if classes is None else decoded(classes, self.encoded_labels)
         known = labels_of(release)
         if known is None and release.target is None:
             if is_first is not None:
@@ -342,11 +356,12 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             )
         if is_first:
             return np.unique(_validation.column_or_1d(classes))
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        assert self._observed is not None
+        if classes is not None and not np.array_equal(np.unique(classes), self._observed):
             raise ValueError(
                 "classes are others than at the first call to partial_fit. Leave them out, or begin with a clone."
             )
-        return self.classes_
+        return self._observed
 
     def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any) -> tuple[Loss, FloatArray]:
         """Return the loss, and labels that are released as they are in its coding."""
@@ -400,6 +415,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         ValueError
             There are others than those of the fit.
         """
+        y = y if self.encoded_labels is None else decoded(y, self.encoded_labels)
         if self._observed is None:
             return y
         labels = _validation.column_or_1d(y)

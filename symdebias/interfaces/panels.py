@@ -280,7 +280,8 @@ def _show(place: Any, panel: Panel) -> None:
     values = np.concatenate([*(np.ravel(line.y) for line in panel.lines.values()), [*panel.levels.values()]])
     values = values[np.isfinite(values) & (values > 0)]
     if len(values):
-        place.set_ylim(bottom=values.min() / 2, top=None)
+        # Where all is nearly the same, the margin would be less than half of a mark.
+        place.set_ylim(bottom=values.min() / 2, top=max(place.get_ylim()[1], 1.2 * values.max()))
 
 
 def _short(number: float) -> str:

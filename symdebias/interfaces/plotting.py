@@ -283,9 +283,9 @@ def save(figure: Any, path: Path) -> None:
     figure : matplotlib.figure.Figure
         The figure.
     path : Path
-        The file; an existing one is replaced, whole.
+        The file; a picture that is there is replaced, whole, and nothing else is.
     """
-    _files.write_whole(path, functools.partial(figure.savefig, dpi=150, format="png"))
+    _files.write_whole(path, functools.partial(figure.savefig, dpi=150, format="png"), _files.PICTURE)
 
 
 def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:

@@ -118,7 +118,7 @@ def report(
     def write(stream: BinaryIO) -> None:
         stream.write(page)
 
-    _files.write_whole(path, write)
+    _files.write_whole(path, write, _files.PAGE)
 
 
 def as_page(

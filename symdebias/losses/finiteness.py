@@ -196,6 +196,11 @@ def _diverges(expression: sp.Expr, score: sp.Symbol, place: float) -> bool:
     return False
 
 
+def may_jump(expression: sp.Expr) -> bool:
+    """Whether a loss has a part that jumps where something changes its sign."""
+    return next(_switching(expression), None) is not None
+
+
 @functools.lru_cache(maxsize=256)
 def jump(expression: sp.Expr, score: sp.Symbol, at: tuple[tuple[sp.Symbol, float], ...]) -> float | None:
     """Return a real score at which a loss jumps, or None where none was found.

@@ -18,11 +18,11 @@ from sympy.core.function import AppliedUndef
 
 from symdebias import _markup
 from symdebias._arrays import FloatArray
-from symdebias._budget import check, timed
 from symdebias._domains import check_name, shown
+from symdebias._limits import check, timed
 from symdebias._loss_names import CATALOGUE, called_here, why_outside
 from symdebias.losses.admission import require_admitted
-from symdebias.losses.finiteness import jump, overflows, singular_score
+from symdebias.losses.finiteness import jump, may_jump, overflows, singular_score
 from symdebias.losses.rewriting import in_one_spelling
 from symdebias.losses.tracing import traced
 
@@ -344,11 +344,11 @@ class Loss:
         looked_at = (*self.scores, *self.parameters)
         others = (*looked_at, *self.features)
         steps = range(1 if len(others) == 1 else len(_PROBES))
-        for value, step in itertools.product(self.target_values or _TARGET_PROBES, steps):
-            point = {symbol: float(number) for symbol, number in _probe(others, step).items()}
-            for symbol in looked_at:
-                at = tuple((one, number) for one, number in point.items() if one != symbol)
-                place = jump(self.expression, symbol, (*at, (self.target, value)))
+        for value in self.target_values or _TARGET_PROBES:
+            branch = _at_label(self.expression, self.target, value)
+            for step, symbol in itertools.product(steps if may_jump(branch) else (), looked_at):
+                point = {one: float(number) for one, number in _probe(others, step).items() if one != symbol}
+                place = jump(branch, symbol, (*point.items(), (self.target, value)))
                 if place is not None:
                     return symbol, place
         return None
@@ -520,23 +520,37 @@ def _check_real(
     target: sp.Symbol,
     target_values: tuple[float, ...],
 ) -> None:
+    # A loss that asks of its target which label it is, as a softmax loss does, is one of few branches at each.
+    branches = {value: _at_label(expression, target, value) for value in target_values}
+    asks_alone = not any(target in branch.free_symbols for branch in branches.values())
     for step, value in itertools.product(range(len(_PROBES)), target_values):
         point = _probe(variables, step)
         point[target] = sp.Float(value)
         check()
-        if overflows(expression, {symbol: float(number) for symbol, number in point.items()}):
+        is_known = asks_alone and value != target_values[0]
+        if not is_known and overflows(expression, {symbol: float(number) for symbol, number in point.items()}):
             where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
             raise ValueError(
                 f"the loss has a value or a constant beyond the numbers of float64 (1e308) at {where}. A loss must be "
                 "finite at every real score: write it with smaller constants and fewer exponentials of exponentials."
             )
-        result = expression.xreplace(point).evalf()
+        result = branches[value].xreplace(point).evalf()
         if not (result.is_number and result.is_real and result.is_finite):
             where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
             raise ValueError(
                 f"the loss is not a finite real number at {where}: {expression}. A loss must be real at "
                 "every real score; for logarithms and roots of a score, use a form that is."
             )
+
+
+def _at_label(expression: sp.Expr, target: sp.Symbol, value: float) -> sp.Expr:
+    """Return an expression with the conditions decided that compare the target with a whole number."""
+    decided = {
+        condition: sp.true if value == int(condition.rhs) else sp.false
+        for condition in expression.atoms(sp.Eq)
+        if condition.lhs == target and condition.rhs.is_Integer and abs(condition.rhs) < 2**53
+    }
+    return expression.xreplace(decided) if decided else expression
 
 
 def _probe(variables: tuple[sp.Symbol, ...], step: int) -> dict[sp.Symbol, sp.Expr]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.losses.probes import DIGITS, EQUAL, PROBES, points
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _mean(loss: "Loss") -> sp.Expr | None:
     if len(loss.scores) != 1:
         return None
     (score,), target = loss.scores, loss.target
-    slope = _budget.expand(sp.diff(loss.expression, score))
+    slope = _limits.expand(sp.diff(loss.expression, score))
     if not slope.has(target) or not slope.is_polynomial(target) or sp.degree(slope, target) != 1:
         return None
     weight = -slope.coeff(target, 1)
@@ -110,7 +110,7 @@ def is_of_residual(loss: "Loss") -> bool:
         return False
     residual = sp.Dummy("residual", real=True)
     moved = loss.expression.xreplace({loss.target: loss.scores[0] + residual})
-    return not moved.has(loss.scores[0]) or not _budget.expand(moved).has(loss.scores[0])
+    return not moved.has(loss.scores[0]) or not _limits.expand(moved).has(loss.scores[0])
 
 
 def _sign(loss: "Loss", losses: tuple[sp.Expr, ...]) -> int:

@@ -21,7 +21,7 @@ from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrect
 from symdebias.inference import sandwich
 from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
-from symdebias.planning.population import Population, require_population
+from symdebias.planning.population import Population, require_codes, require_population
 from symdebias.release import Release
 from symdebias.release.columns import standardised
 from symdebias.release.required import require_release
@@ -407,7 +407,8 @@ def expected_fit(
         How records will be released.
     population : Population
         Records that stand for those to come, in released units; in their own units where the release has `center` or
-        `scale`, whose columns then have names. Parameters are those of released columns either way.
+        `scale`, whose columns then have names; and as they are collected, with the places of categories, where it
+        releases indicators of these. Parameters are those of released columns either way.
     n : float
         How many there will be, at least 1.
     method : {"auto", "exact", "surrogate", "best"}
@@ -458,27 +459,38 @@ def expected_fit(
 
 
 def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
-    """Return a release without centre and scale, and the population centred and scaled as it would have been.
+    """Return the release of the released numbers themselves, and the population as these.
+
+    Codes of categories that are released as indicators become these, and columns are centred and scaled.
 
     Raises
     ------
     TypeError
         One of them is something else.
     ValueError
-        The columns of the population are not those that the release centres or scales.
+        The columns of the population are not those that the release takes, or hold other codes.
     """
     require_release(release)
     require_population(population)
-    if not (release.center or release.scale) or release.categories:
+    if not (release.center or release.scale or release.categories):
         return release, population
-    if release.columns is None or len(release.columns) != population.X.shape[1]:
+    names, width = release.columns, population.X.shape[1]
+    if names is None:
         raise ValueError(
-            f"the release centres or scales columns {'without names' if release.columns is None else 'by name'}, and "
-            f"the population has {population.X.shape[1]}. Name the columns, release.bind(names), and give them in that "
-            "order."
+            f"the release centres or scales columns without names, and the population has {width}. Name the columns, "
+            "release.bind(names), and give them in that order."
         )
-    X = standardised(population.X, release.columns, release.center, release.scale)
-    return without_units(release), Population(X, population.y)
+    collected = release.categories.collected(names)
+    if len(collected) != width:
+        raise ValueError(
+            f"the release takes the columns {', '.join(collected):.300}, and the population has {width}. Give them in "
+            "that order, places from 0 on in columns of categories."
+        )
+    X = population.X
+    if release.categories:
+        require_codes(X, collected, release.categories)
+        X = release.categories.expanded(X, names)
+    return without_units(release), Population(standardised(X, names, release.center, release.scale), population.y)
 
 
 def without_units(release: Release) -> Release:

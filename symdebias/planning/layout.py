@@ -12,7 +12,7 @@ import numpy as np
 
 from symdebias._domains import POSITIVE, shown
 from symdebias.mechanisms import Mechanism, RandomizedResponse
-from symdebias.planning.population import Population
+from symdebias.planning.population import Population, require_codes
 from symdebias.release import Release
 from symdebias.release.allocation import largest_square
 from symdebias.release.columns import checked_names, standardised
@@ -76,13 +76,7 @@ class Layout:
             raise ValueError(
                 f"categories names {unknown[0]}, which is no column of the population: {', '.join(names)}. Name one."
             )
-        for name, one in labels.items():
-            codes = population.X[:, names.index(name)]
-            if not np.all(np.isin(codes, np.arange(len(one.values)))):
-                raise ValueError(
-                    f"the population has values in {shown(name)} that are no codes of its categories. Give the places "
-                    f"0 to {len(one.values) - 1} of the categories."
-                )
+        require_codes(population.X, names, one_hot)
         numbers = [place for place, name in enumerate(names) if name not in labels]
         declared = Release(noiseless=names, center=shift, scale=units)
         shifts, scales = _of_numbers(declared.center, labels, "center"), _of_numbers(declared.scale, labels, "scale")

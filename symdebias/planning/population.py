@@ -1,5 +1,6 @@
 """A population: records that stand for those to be collected, from a guess or from a pilot study."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from symdebias._domains import COUNT, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.release.one_hot import OneHot
 from symdebias.solvers.moments import debiased_moments
 
 _FAMILIES = ("binary", "count", "normal")
@@ -229,6 +231,16 @@ def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Gen
                 "the release, in which the population is written."
             )
     return kept[:count]
+
+
+def require_codes(X: FloatArray, names: Sequence[str], one_hot: OneHot) -> None:
+    """Raise ValueError where columns of categories hold something else than their places."""
+    for name, one in one_hot.labels:
+        if not np.all(np.isin(X[:, names.index(name)], np.arange(len(one.values)))):
+            raise ValueError(
+                f"the population has values in {shown(name)} that are no codes of its categories. Give the places "
+                f"0 to {len(one.values) - 1} of the categories."
+            )
 
 
 def require_population(population: Any) -> None:

@@ -281,6 +281,7 @@ class Ledger:
             raise FileNotFoundError(
                 f"there is no ledger at {self._path}. Give total=symdebias.Guarantee(epsilon, delta) to begin one."
             )
+        _files.require_place(self._path)
         with ledger_lines.written(self._path, create=total is not None) as (lines, add):
             known = self._state(lines)
             self._require_named(lines, total, named)

@@ -37,14 +37,20 @@ DAMAGED = (
 )  # fmt: skip
 
 
-def write(path: str | os.PathLike[str], document: str, text: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def write(
+    path: str | os.PathLike[str],
+    document: str,
+    text: str,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    kind: _files.Kind,
+) -> None:
     """Write a document under its name, and arrays, as one archive that appears whole."""
     members = {document: text.encode()}
     for name, array in arrays.items():
         stream = io.BytesIO()
         np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
         members[f"{name}.npy"] = stream.getvalue()
-    _files.write_whole(path, functools.partial(_store, members=members))
+    _files.write_whole(path, functools.partial(_store, members=members), kind)
 
 
 def read(stream: Any, document: str) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:

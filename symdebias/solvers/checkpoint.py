@@ -29,6 +29,7 @@ from symdebias.solvers.coder import Coder
 
 FORMAT = "symdebias-checkpoint-1"
 _DOCUMENT = "checkpoint.json"
+_KIND = _files.Kind.of_archive("a checkpoint", _DOCUMENT)
 # Seconds of work that a killed process loses at most, besides the pass or the part of an epoch that it was in.
 _SECONDS = 10.0
 # Records at the beginning of a source that tell it from another.
@@ -170,7 +171,7 @@ class Checkpoint:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         content = {"run": self._run, "entries": self._entries, "stages": self._stages}
         document = {"format": FORMAT, "content": Coder(_NoFields, arrays).encoded(content, "content")}
-        archive.write(self._path, _DOCUMENT, json.dumps(document, allow_nan=False), arrays)
+        archive.write(self._path, _DOCUMENT, json.dumps(document, allow_nan=False), arrays, _KIND)
         self._written = time.monotonic()
 
     def remove(self) -> None:

@@ -422,10 +422,12 @@ class Fit:
         ----------
         path : str or path
             The file; an ``.npz`` of JSON and arrays, whatever its name. It is written aside and moved into place
-            whole. An existing file is replaced.
+            whole. A saved fit that is there is replaced, and nothing else is.
 
         Raises
         ------
+        FileExistsError
+            There is a file that is no saved fit.
         ValueError
             The loss or a diagnostic has no words in the format; `pickle` takes it.
         """
@@ -713,7 +715,8 @@ class Fit:
         Parameters
         ----------
         path : str or path
-            The file. It is written aside and moved into place whole; an existing file is replaced.
+            The file. It is written aside and moved into place whole. A page that is there is replaced, and nothing
+            else is.
         naive : Fit, optional
             What `symdebias.literature.naive` found on the same records, to stand beside the corrected coefficients.
         X, y : array or table, and array, optional

@@ -32,6 +32,7 @@ from symdebias.transforms.surrogate import Design
 
 FORMAT = "symdebias-fit-1"
 _DOCUMENT = "fit.json"
+SAVED_FIT = _files.Kind.of_archive("a saved fit", _DOCUMENT)
 _MOST_WAVES = 64
 _MOST_TARGET_VALUES = 10_000
 _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
@@ -69,7 +70,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
             f"this fit cannot be saved as JSON and arrays: {str(error).rstrip('.')}. Pickle it, for readers who trust "
             "you."
         ) from None
-    archive.write(path, _DOCUMENT, text, arrays)
+    archive.write(path, _DOCUMENT, text, arrays, SAVED_FIT)
 
 
 def load(kind: type, path: str | os.PathLike[str]) -> Any:

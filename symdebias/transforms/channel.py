@@ -8,7 +8,7 @@ import functools
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 
 
 @functools.lru_cache(maxsize=1024)
@@ -59,5 +59,5 @@ def affine_in_target(expression: sp.Expr, target: sp.Symbol, values: tuple[float
 
 def _tidy(expression: sp.Expr) -> sp.Expr:
     # Terms that the two labels share must cancel here, not in the derivation: expand, keep if shorter.
-    expanded = _budget.expand(expression)
+    expanded = _limits.expand(expression)
     return expanded if expanded.count_ops() <= expression.count_ops() else expression

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.transforms.kinds import Kind, Transformed, positive
 
 
@@ -29,7 +29,7 @@ def chirps(kind: Kind, coefficients: Mapping[int, sp.Expr], variable: sp.Symbol,
     if sp.im(b) == 0 or kind.erf is not None:
         return None
     real, imaginary = 1 + 2 * sp.re(b) * time, 2 * sp.im(b) * time
-    square = _budget.expand(real**2 + imaginary**2)
+    square = _limits.expand(real**2 + imaginary**2)
     # w^{-1/2} without an angle: the real part of w is positive.
     size = sp.sqrt(square)
     root = sp.sqrt((size + real) / 2)
@@ -42,11 +42,11 @@ def chirps(kind: Kind, coefficients: Mapping[int, sp.Expr], variable: sp.Symbol,
     polynomial = sp.Integer(0)
     for power in range(max(coefficients), -1, -1):
         raised = inner * polynomial - time * inverse * sp.diff(polynomial, inner)
-        polynomial = _budget.expand(raised + coefficients.get(power, sp.Integer(0)))
+        polynomial = _limits.expand(raised + coefficients.get(power, sp.Integer(0)))
     polynomial = (f - sp.I * g) * polynomial.xreplace({inner: (variable - a * time) * inverse})
-    cosine, sine = (part.xreplace(values) for part in _budget.expand(polynomial).as_real_imag())
+    cosine, sine = (part.xreplace(values) for part in _limits.expand(polynomial).as_real_imag())
     exponent = sp.I * kind.phase + inverse * (b * variable**2 + a * variable - a**2 * time / 2)
-    growth, phase = (part.xreplace(values) for part in _budget.expand(exponent).as_real_imag())
+    growth, phase = (part.xreplace(values) for part in _limits.expand(exponent).as_real_imag())
     expression = sp.exp(growth) * (cosine * sp.cos(phase) - sine * sp.sin(phase))
-    exists, has_variance = positive(_budget.expand(real)), positive(1 - 2 * sp.Abs(b) * time)
+    exists, has_variance = positive(_limits.expand(real)), positive(1 - 2 * sp.Abs(b) * time)
     return Transformed(expression, (exists,), (has_variance,))

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen.functions import erf_imag, erf_real
 from symdebias.codegen.stable import plain
 from symdebias.exceptions import NoExactCorrectionError
@@ -148,7 +148,7 @@ def _parts(expression: sp.Expr, variable: sp.Symbol, shift: sp.Symbol) -> tuple[
         product = (sp.Integer(1), sp.Integer(0))
         for _ in range(int(expression.exp)):
             product = _times(product, arguments[0])
-            _budget.check(*product)
+            _limits.check(*product)
         return product
     if expression.is_Pow and not isinstance(expression, sp.exp):
         rate = sp.log(expression.base)

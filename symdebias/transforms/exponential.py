@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.heat import classified_terms
 
@@ -61,14 +61,14 @@ class ExponentialSum:
             raised = sp.Add(*(jet[power - k] * step**k / math.factorial(k) for k in range(power + 1)))
             raised *= math.factorial(power)
             if not mode.imaginary:
-                total += coefficient * sp.exp(mode.value * u) * _budget.expand(raised)
+                total += coefficient * sp.exp(mode.value * u) * _limits.expand(raised)
                 continue
-            raised = _budget.expand(raised * (-sp.I) ** power)
+            raised = _limits.expand(raised * (-sp.I) ** power)
             if sign < 0:
                 # The conjugate frequency has the conjugate factor.
                 raised = sp.conjugate(raised)
             # Conjugate terms make the sum real, so that the real part of each is enough.
-            real, imaginary = _budget.expand(raised * coefficient).as_real_imag()
+            real, imaginary = _limits.expand(raised * coefficient).as_real_imag()
             angle = sign * mode.value * u + phase
             total += real * sp.cos(angle) - imaginary * sp.sin(angle)
         return total

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen.functions import (
     expit,
     inverse_mills,
@@ -59,9 +59,9 @@ def differential_operator(expression: sp.Expr, variable: sp.Symbol, coefficients
     require_smooth(expression, (variable,))
     total, term = coefficients[0] * expression, expression
     for coefficient in coefficients[1:]:
-        term = -_budget.diff(term, variable, variable)
+        term = -_limits.diff(term, variable, variable)
         total += coefficient * term
-    return _budget.expand_around_forms(total)
+    return _limits.expand_around_forms(total)
 
 
 def difference_operator(
@@ -105,7 +105,7 @@ def polynomial_inverse(expression: sp.Expr, variable: sp.Symbol, taylor: Sequenc
     >>> polynomial_inverse(x**2, x, (1, 0, -v / 2))
     -v + x**2
     """
-    return _budget.expand(sp.Add(*(r * sp.diff(expression, variable, k) for k, r in enumerate(taylor) if r != 0)))
+    return _limits.expand(sp.Add(*(r * sp.diff(expression, variable, k) for k, r in enumerate(taylor) if r != 0)))
 
 
 def growth_rate(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
@@ -146,11 +146,11 @@ def growth_rate(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
             return sp.Integer(0)
         return _rate_of_sides(lambda variable, side: _size_of(expression, variable, side)[1], variables)
     if isinstance(expression, (sp.cosh, sp.sinh)):
-        exponent = _budget.expand(expression.args[0])
+        exponent = _limits.expand(expression.args[0])
         return sp.Max(*(_exponential_rate(sign * exponent, variables) for sign in (1, -1)))
     if isinstance(expression, sp.exp) or expression.is_Pow:
         exponent = expression.args[0] if isinstance(expression, sp.exp) else expression.exp * sp.log(expression.base)
-        return _exponential_rate(_budget.expand(exponent), variables)
+        return _exponential_rate(_limits.expand(exponent), variables)
     if isinstance(expression, _BOUNDED):
         return sp.Integer(0)
     if isinstance(expression, sp.log):
@@ -191,7 +191,7 @@ def _exponential_rate(exponent: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.E
             return sp.oo
         # exp(-t^2 x^2 + 5 x) is, too, but for t = 0.
         at_zero = [exponent.xreplace({symbol: sp.Integer(0)}) for symbol in _vanishing(leading)]
-        return sp.Max(0, *(_exponential_rate(_budget.expand(one), variables) for one in at_zero))
+        return sp.Max(0, *(_exponential_rate(_limits.expand(one), variables) for one in at_zero))
     falls = polynomial.total_degree() == 2 and sp.hessian(exponent, variables).is_negative_semidefinite
     for powers, coefficient in polynomial.terms():
         degree = sum(powers)
@@ -232,7 +232,7 @@ def _size_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
     if expression.is_polynomial(x):
         return sp.Integer(0), sp.Integer(0)
     if isinstance(expression, sp.exp):
-        return _range_of(_budget.expand(expression.args[0]), x, side)
+        return _range_of(_limits.expand(expression.args[0]), x, side)
     if expression.is_Mul:
         sizes = [_size_of(part, x, side) for part in expression.args]
         return _sum(low for low, _ in sizes), _sum(-high for _, high in sizes) * -1
@@ -278,7 +278,7 @@ def _range_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
     if isinstance(function, sp.log):
         return _size_of(function.args[0], x, side)
     if isinstance(function, softplus):
-        low, high = _range_of(_budget.expand(function.args[0]), x, side)
+        low, high = _range_of(_limits.expand(function.args[0]), x, side)
         return sp.Max(0, low), sp.Max(0, high)
     if isinstance(function, _BOUNDED):
         return sp.Integer(0), sp.Integer(0)
@@ -287,10 +287,10 @@ def _range_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
         choose = sp.Max if isinstance(function, sp.Max) else sp.Min
         return choose(*(low for low, _ in ranges)), choose(*(high for _, high in ranges))
     if isinstance(function, sp.Abs):
-        low, high = _range_of(_budget.expand(function.args[0]), x, side)
+        low, high = _range_of(_limits.expand(function.args[0]), x, side)
         return sp.Max(0, low, -high), sp.Max(-low, high)
     if isinstance(function, sp.exp):
-        low, high = _range_of(_budget.expand(function.args[0]), x, side)
+        low, high = _range_of(_limits.expand(function.args[0]), x, side)
         # An exponential of what rises outgrows every line, one of what falls or stays vanishes or stays.
         return sp.oo if low.is_positive else sp.Integer(0), sp.Integer(0) if high.is_nonpositive else sp.oo
     return sp.Integer(0) if function.is_nonnegative else -sp.oo, sp.oo

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen.functions import LOW_POWER, erf_imag, erf_real, heat_power
 from symdebias.codegen.stable import exponents_of_sum, multiplied_out
 from symdebias.exceptions import NoExactCorrectionError
@@ -172,13 +172,13 @@ def joint_inverse_heat(expression: sp.Expr, variables: Sequence[sp.Symbol], cova
                 lambda node, function=function: isinstance(node, function) and node.has(*variables),
                 lambda node, exponentials=exponentials: exponentials(*node.args),
             )
-    if _budget.most_terms(expression) > _MOST_TERMS:
+    if _limits.most_terms(expression) > _MOST_TERMS:
         raise NoExactCorrectionError(
             f"the expression multiplies out to more than {_MOST_TERMS} terms, and the derivation gives up there. "
             "Write the loss with fewer factors or lower powers."
         )
     groups: dict[sp.Expr, sp.Expr] = defaultdict(lambda: sp.Integer(0))
-    for term in sp.Add.make_args(_budget.expand(expression)):
+    for term in sp.Add.make_args(_limits.expand(expression)):
         polynomial, exponent = _split_exponential(term, variables)
         groups[exponent] += polynomial
     total = sp.Integer(0)
@@ -205,7 +205,7 @@ def _split_exponential(term: sp.Expr, variables: Sequence[sp.Symbol]) -> tuple[s
             polynomial *= factor
         else:
             raise NoExactCorrectionError(f"no closed form was found for {factor}: {_obstacle(factor, variables[0])}")
-    exponent = _budget.expand(exponent)
+    exponent = _limits.expand(exponent)
     if not exponent.is_polynomial(*variables) or sp.Poly(exponent, *variables).total_degree() > 2:
         raise NoExactCorrectionError(
             f"no closed form was found for {term}: {exponent} is not a polynomial of degree 2 or less in "
@@ -231,7 +231,7 @@ def _joint_group(
         scale = 1 / sp.sqrt(widths.det())
         conditions = _all_positive(widths)
         variance_conditions = _all_positive(sp.eye(count) - 2 * covariance * half)
-    flowed = _budget.expand(flowed) if half == sp.zeros(count) else flowed
+    flowed = _limits.expand(flowed) if half == sp.zeros(count) else flowed
     slopes = [sp.diff(flowed, variable) for variable in variables]
     result = sp.Integer(0)
     if any(entry != 0 and not (-entry).is_nonnegative for entry in covariance.diagonal()):
@@ -244,8 +244,8 @@ def _joint_group(
                 moved = variables[index] * part
                 for other, variable in enumerate(variables):
                     if covariance[index, other] != 0:
-                        moved -= covariance[index, other] * (_budget.diff(part, variable) + part * slopes[other])
-                part = _budget.expand(moved)
+                        moved -= covariance[index, other] * (_limits.diff(part, variable) + part * slopes[other])
+                part = _limits.expand(moved)
         result += coefficient * part
     return result * sp.exp(flowed) * scale, conditions, variance_conditions
 
@@ -256,7 +256,7 @@ def _all_positive(matrix: sp.Matrix) -> list[sp.Rel]:
     coefficients = matrix.charpoly(unknown).all_coeffs()
     relations = []
     for order, coefficient in enumerate(coefficients[1:], start=1):
-        value = _budget.expand((-1) ** order * coefficient)
+        value = _limits.expand((-1) ** order * coefficient)
         if not value.is_positive:
             relations.append(sp.Gt(value, 0))
     return relations
@@ -356,12 +356,12 @@ def _terms(expression: sp.Expr, variable: sp.Symbol, most_terms: int) -> Iterato
             lambda node, function=function: isinstance(node, function) and node.has(variable),
             lambda node, exponentials=exponentials: exponentials(*node.args),
         )
-    if _budget.most_terms(expression) > most_terms:
+    if _limits.most_terms(expression) > most_terms:
         raise NoExactCorrectionError(
             f"the expression multiplies out to more than {most_terms} terms in {variable}, and the "
             "derivation gives up there. Write the loss with fewer factors or lower powers."
         )
-    yield from sp.Add.make_args(_budget.expand(expression))
+    yield from sp.Add.make_args(_limits.expand(expression))
 
 
 def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, Kind]:
@@ -433,7 +433,7 @@ def _complex_zeros(expression: sp.Expr, variable: sp.Symbol) -> list[sp.Expr]:
         return []
     if expression.is_polynomial(variable):
         return list(sp.roots(expression, variable))
-    exponents = exponents_of_sum(_budget.expand(expression))
+    exponents = exponents_of_sum(_limits.expand(expression))
     if exponents is None:
         return []
     difference = exponents[1] - exponents[0]
@@ -469,10 +469,10 @@ def _gaussian(
     width = sp.Integer(1)
     if b != 0:
         width = sp.Dummy("q", positive=True)
-        widths[width] = _budget.expand(1 + 2 * b * time)
+        widths[width] = _limits.expand(1 + 2 * b * time)
         conditions.append(positive(widths[width]))
         if not (-b * time).is_nonnegative:
-            variance_conditions.append(positive(_budget.expand(1 - 2 * b * time)))
+            variance_conditions.append(positive(_limits.expand(1 - 2 * b * time)))
     inner_time = time / width
     argument = (variable - a * time) / width
     inner = sp.Dummy("v", real=True)
@@ -480,11 +480,11 @@ def _gaussian(
     if kind.erf is not None:
         alpha, beta = kind.erf
         erf_width = sp.Dummy("r", positive=True)
-        total_width = _budget.expand((1 + 2 * b * time) - 2 * alpha**2 * time)
+        total_width = _limits.expand((1 + 2 * b * time) - 2 * alpha**2 * time)
         widths[erf_width] = total_width / width
         conditions.append(positive(total_width))
         h = sp.erf((alpha * inner + beta) / sp.sqrt(erf_width))
-    exponent = _budget.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
+    exponent = _limits.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
     real = sp.im(a) == 0 and kind.phase == 0
     highest = max(coefficients)
     if highest > LOW_POWER and real and kind.erf is None:
@@ -495,8 +495,8 @@ def _gaussian(
         require_low_power(highest, f"{variable} beside a wave or an error function")
     polynomial = sp.Integer(0)
     for power in range(highest, -1, -1):
-        raised = inner * polynomial - inner_time * _budget.diff(polynomial, inner)
-        polynomial = _budget.expand(raised + coefficients.get(power, sp.Integer(0)) * h)
+        raised = inner * polynomial - inner_time * _limits.diff(polynomial, inner)
+        polynomial = _limits.expand(raised + coefficients.get(power, sp.Integer(0)) * h)
     if real:
         result = polynomial.xreplace({inner: argument}) * sp.exp(exponent) / sp.sqrt(width)
     else:
@@ -525,10 +525,10 @@ def _parts_at(polynomial: sp.Expr, inner: sp.Symbol, argument: sp.Expr) -> tuple
     for node in polynomial.atoms(sp.erf, sp.exp):
         real, imaginary = sp.symbols("real imaginary", cls=sp.Dummy, real=True)
         held[node] = real + sp.I * imaginary
-        x, y = _budget.expand(node.args[0].xreplace({inner: argument})).as_real_imag()
+        x, y = _limits.expand(node.args[0].xreplace({inner: argument})).as_real_imag()
         if isinstance(node, sp.erf):
             values[real], values[imaginary] = erf_real(x, y), erf_imag(x, y)
         else:
             values[real], values[imaginary] = sp.exp(x) * sp.cos(y), sp.exp(x) * sp.sin(y)
-    parts = _budget.expand(polynomial.xreplace(held).xreplace({inner: argument})).as_real_imag()
+    parts = _limits.expand(polynomial.xreplace(held).xreplace({inner: argument})).as_real_imag()
     return parts[0].xreplace(values), parts[1].xreplace(values)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,6 @@ def positive(expression: sp.Expr) -> sp.Rel:
     slopes = {sp.diff(expression, symbol) for symbol in expression.free_symbols}
     if len(slopes) == 1 and (slope := slopes.pop()).is_number:
         # c + slope (s + t + ...) > 0
-        bound = _budget.expand(slope * total - expression) / slope
+        bound = _limits.expand(slope * total - expression) / slope
         return total < bound if slope.is_negative else total > bound
     return sp.Gt(expression, 0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.stable import in_logistic_density, rewrite
@@ -126,7 +126,7 @@ def truncation_bias(
     derivative = rewrite(expression)
     for _ in range(order + 1):
         # Expanding keeps high derivatives of expit at a few terms.
-        derivative = in_logistic_density(_budget.expand(_budget.diff(derivative, variable, variable)))
+        derivative = in_logistic_density(_limits.expand(_limits.diff(derivative, variable, variable)))
     function = numeric(derivative, (variable,))
     nodes, weights = np.polynomial.legendre.leggauss(_LEVELS)
     # r = (s/2) x^2 takes the root of the variance out of the integrand.
@@ -196,9 +196,9 @@ def _is_symbol(key: Any) -> bool:
 def _laplacian(expression: sp.Expr, variances: Mapping[Any, sp.Expr]) -> sp.Expr:
     # Expanding keeps high derivatives of expit at a few terms: they are polynomials in it.
     terms = [
-        variance * _budget.diff(expression, key, key)
+        variance * _limits.diff(expression, key, key)
         if _is_symbol(key)
-        else 2 * variance * _budget.diff(expression, *key)
+        else 2 * variance * _limits.diff(expression, *key)
         for key, variance in variances.items()
     ]
-    return _budget.expand(sp.Add(*terms))
+    return _limits.expand(sp.Add(*terms))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 from symdebias.codegen import stable
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import SphericalNoise
@@ -26,7 +26,7 @@ _HIGHEST_ORDER = 24
 def second_derivative(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     """Return a second derivative, kept short: powers of expit are polynomials."""
     for _ in range(2):  # of sums, term by term: the derivative of a Horner form is long
-        expression = _budget.expand_around_forms(_budget.diff(_budget.expand_around_forms(expression), variable))
+        expression = _limits.expand_around_forms(_limits.diff(_limits.expand_around_forms(expression), variable))
     return stable.in_logistic_density(expression)
 
 
@@ -58,10 +58,10 @@ def inverse_spherical(
         if found is not None:
             return found
     terms = noise.operator
-    polynomial = _budget.expand(expression).is_polynomial(*variables)
+    polynomial = _limits.expand(expression).is_polynomial(*variables)
     if terms is None and polynomial:
         # What is beyond the degree does nothing.
-        degree = sp.Poly(_budget.expand(expression), *variables).total_degree()
+        degree = sp.Poly(_limits.expand(expression), *variables).total_degree()
         require_low_power(int(degree), f"{' and '.join(map(str, variables))}, under noise of a whole vector,")
         terms = operator_terms(noise, degree // 2)
     if terms is None:
@@ -95,7 +95,7 @@ def derivative_terms(
             if len(variables) == 1:
                 expression = second_derivative(expression, variables[0])
             else:
-                expression = _budget.expand_around_forms(_laplacian(expression, variables, covariance))
+                expression = _limits.expand_around_forms(_laplacian(expression, variables, covariance))
             if expression == 0:
                 return
         scale = covariance[0, 0] ** k if len(variables) == 1 else sp.Integer(1)
@@ -105,10 +105,10 @@ def derivative_terms(
 def _laplacian(expression: sp.Expr, variables: Sequence[sp.Symbol], covariance: sp.Matrix) -> sp.Expr:
     total = sp.Integer(0)
     for a, first in enumerate(variables):
-        slope = _budget.diff(expression, first)
+        slope = _limits.diff(expression, first)
         for b in range(a, len(variables)):
             times = 1 if a == b else 2
-            total += times * covariance[a, b] * _budget.diff(slope, variables[b])
+            total += times * covariance[a, b] * _limits.diff(slope, variables[b])
     return total
 
 
@@ -129,13 +129,13 @@ def _jet(noise: SphericalNoise, square: sp.Expr, at: sp.Expr, order: int, *, ima
     jet = []
     for k in range(order + 1):
         jet.append((whole / math.factorial(k)).subs(z, at))
-        whole = _budget.diff(whole, z)
+        whole = _limits.diff(whole, z)
     return jet
 
 
 def _of_terms(expression: sp.Expr, variable: sp.Symbol, square: sp.Expr, noise: SphericalNoise) -> sp.Expr | None:
     """Return the inverse of a sum of powers times exponentials and waves, or None where it is none."""
-    expanded = _budget.expand(expression)
+    expanded = _limits.expand(expression)
     if expanded.is_polynomial(variable):
         total = sp.Integer(0)
         require_low_power(int(sp.degree(expanded, variable)), f"{variable}, under noise of a whole vector,")
@@ -144,7 +144,7 @@ def _of_terms(expression: sp.Expr, variable: sp.Symbol, square: sp.Expr, noise: 
             total += coefficient * sp.Add(
                 *(e * square ** ((power - i) // 2) * variable**i for i, e in enumerate(images) if e != 0)
             )
-        return _budget.expand(total)
+        return _limits.expand(total)
     if noise.factor(square) is None:
         return None
     try:

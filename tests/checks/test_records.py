@@ -372,3 +372,26 @@ def test_records_without_weight_may_be_in_other_units(solver):
     assert np.isfinite(solver(corrected, other, noised.y, sample_weight=weights, **options).theta).all()
     with pytest.raises(ValueError, match="column 0 of X lies outside"):
         solver(corrected, other, noised.y, **options)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [sd.GaussianMechanism.from_scale(0.3), sd.GaussianMechanism(6.0, 1e-5, radius=1.0)]
+)
+@pytest.mark.parametrize("solve", [sd.m_estimate, sd.sgd])
+def test_a_column_that_is_the_same_in_all_records_was_not_noised(mechanism, solve):
+    """As an intercept that is added by hand: its square was lessened by the variance of noise that it has not."""
+    rng = np.random.default_rng(0)
+    X, scale = rng.uniform(-0.7, 0.7, size=(4_000, 2)), np.sqrt(mechanism.noise.variance)
+    X[:, 0] += scale * rng.normal(size=len(X))
+    X[:, 1] = 1.0
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(mechanism))
+    with pytest.raises(ValueError, match=r"column 1 of X is the same in all records.*noiseless=.*fit_intercept=True"):
+        solve(corrected, X, X[:, 0])
+    with pytest.raises(ValueError, match="column 1 of X is the same in all records"):
+        solve(corrected, X, X[:, 0], sample_weight=np.tile([1.0, 0.0], 2_000))
+    # What has no noise of its own may be so, and few records tell nothing.
+    own = np.column_stack([np.full(len(X), scale), np.zeros(len(X))])
+    if mechanism.guarantee is None:
+        assert np.isfinite(solve(corrected, X, X[:, 0], noise_scale=own).theta).all()
+    apart = sd.Release({"a": sd.LaplaceMechanism.from_scale(scale / np.sqrt(2))}, noiseless=("one",))
+    assert np.isfinite(solve(sd.debias(sd.losses.least_squares(), apart), X, X[:, 0]).theta).all()

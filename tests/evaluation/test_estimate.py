@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import expit
 
 import symdebias as sd
-from symdebias.evaluation import Estimate, evaluate
+from symdebias.evaluation import Estimate, evaluate, scores
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.signs import sign_surrogate
@@ -251,6 +251,23 @@ def test_a_promised_range_that_released_scores_leave_is_refused(metric):
         with pytest.raises(ValueError, match=rf"radius={radius:g} is no bound on the true scores"):
             evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=radius)
     assert evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=10.0).bias_is_certified
+
+
+def test_a_promised_range_is_held_against_the_records_in_one_pass(monkeypatch):
+    """Records may be read from files, or lie on other machines."""
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(3_000, 2)), np.sign(rng.normal(size=3_000))
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.4))
+    noised = release.privatize(X, y, random_state=9)
+    asked, beyond = [], scores._beyond
+
+    def counted(part, **options):
+        asked.append(len(part))
+        return beyond(part, **options)
+
+    monkeypatch.setattr(scores, "_beyond", counted)
+    evaluate([1.0, -1.0], noised.X, noised.y, metric="log_loss", release=release, radius=10.0)
+    assert asked == [3_000]
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.5, 1.0])

@@ -36,7 +36,7 @@ def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):
 
 def test_a_missing_output_folder_is_said_before_the_work(tmp_path, capsys):
     assert cli.main(["demo", "--output", str(tmp_path / "none" / "a.png")]) == 1
-    assert "does not exist" in capsys.readouterr().err
+    assert "is not there" in capsys.readouterr().err
 
 
 def test_the_demo_answers_in_json(small, tmp_path, capsys, monkeypatch):
@@ -222,13 +222,13 @@ def test_a_plan_is_tried_out(tmp_path, capsys):
 
 def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(plotting, "planned_errors", lambda curves: None)
-    monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_text("picture"))
+    monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_bytes(b"\x89PNG"))
     picture = tmp_path / "plan.png"
     words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "12", "--records", "5000"]
     words += ["--mechanisms", "laplace", "--plot", str(picture)]
     assert cli.main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["picture"] == str(picture)
-    assert picture.read_text() == "picture"
+    assert picture.read_bytes() == b"\x89PNG"
     assert cli.main(words) == 0
     assert f"standard errors in {picture}" in capsys.readouterr().out
 

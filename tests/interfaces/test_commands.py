@@ -353,6 +353,17 @@ def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
     assert strict(capsys.readouterr().out) == {"one": None, "all": [1.5, {"two": None}], "three": "nan"}
 
 
+def test_a_page_is_one_of_the_records_that_the_fit_was_made_of(folder, capsys, tmp_path):
+    """Beside the fit stands one that ignores the noise, of the records that are named."""
+    kept, fewer = tmp_path / "fit.npz", tmp_path / "fewer"
+    printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept)
+    whole = sd.load(folder / "seeded")
+    replace(whole, X=whole.X[:300], y=None if whole.y is None else whole.y[:300]).save(fewer, labels=whole.labels)
+    assert cli.main(["report", str(kept), str(fewer), "--out", str(tmp_path / "page.html")]) == 1
+    assert "the fit was made of 20,000 records, and" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
 TABBED = """
 source {script}
 tab() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); "$FUNCTION" "$2" "$1"; echo "${{COMPREPLY[*]}}"; }}

@@ -17,7 +17,7 @@ import symdebias as sd
 from symdebias._rows import Rows
 
 sklearn = pytest.importorskip("sklearn")
-from sklearn import metrics  # noqa: E402
+from sklearn import ensemble, metrics  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.model_selection import GridSearchCV, check_cv  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -93,6 +93,88 @@ def test_scikit_learns_checks_of_streams(estimator, check):
 )
 def test_scikit_learns_own_checks_with_sgd(estimator, check):
     passes_by_steps(check, estimator)
+
+
+# ---- labels that another tool has numbered ---------------------------------------------------------------
+
+ORDERS = {
+    "sorted": ("no", "yes"),
+    "not sorted": ("yes", "no"),
+    "signs": (-1, 1),
+    "numbers not sorted": (7, 3),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("as_text", [True, False])
+def test_ensembles_predict_what_they_were_given(order, as_text):
+    labels = ORDERS[order]
+    y = np.array(labels)[(SIGNS > 0).astype(int)]
+    release = sd.Release(features=NOISE, target=sd.RandomizedResponse(epsilon=3.0, categories=labels))
+    noised = release.privatize(X, y, random_state=1)
+    given, truth = noised.y, y
+    if isinstance(labels[0], str):
+        given = np.array(labels)[noised.y.astype(int)] if as_text else noised.y
+        truth = y if as_text else (SIGNS > 0).astype(float)
+    one = sd.DebiasedClassifier(release=release, encoded_labels=np.unique(given))
+    alone = sd.DebiasedClassifier(release=release).fit(noised.X, noised.y).score(X, y)
+    for model in (
+        ensemble.VotingClassifier([("a", one), ("b", clone(one).set_params(l2=0.01))]),
+        ensemble.VotingClassifier([("a", one), ("b", clone(one).set_params(l2=0.01))], voting="soft"),
+        ensemble.BaggingClassifier(one, n_estimators=2, random_state=0),
+    ):
+        model.fit(noised.X, given)
+        assert set(model.predict(X)) <= set(given.tolist())
+        assert model.score(X, truth) == pytest.approx(alone, abs=0.01)
+
+
+def test_places_that_may_be_in_either_order_are_refused():
+    release = sd.Release(features=NOISE, target=sd.RandomizedResponse(epsilon=3.0, categories=("yes", "no")))
+    noised = release.privatize(X, TEXT, random_state=1)
+    text = np.array(["yes", "no"])[noised.y.astype(int)]
+    voting = ensemble.VotingClassifier([("a", sd.DebiasedClassifier(release=release))], voting="soft")
+    with pytest.raises(ValueError, match=r"yes, no in an order that is not sorted.*encoded_labels=np.unique\(y\)"):
+        voting.fit(noised.X, text)
+    noised = SIGNED.privatize(X, SIGNS, random_state=1)
+    with pytest.raises(ValueError, match=r"labels must be -1 or 1; got places from 0 to 1.*encoded_labels"):
+        sd.DebiasedClassifier(release=SIGNED).fit(noised.X, (noised.y > 0).astype(int))
+
+
+def test_encoded_labels_without_a_mechanism_and_in_streams():
+    codes = (SIGNS > 0).astype(int)
+    plain = sd.DebiasedClassifier(encoded_labels=("no", "yes")).fit(X, codes)
+    assert plain.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(plain.predict(X), sd.DebiasedClassifier().fit(X, codes).predict(X))
+    reversed_ = sd.DebiasedClassifier(encoded_labels=("yes", "no")).fit(X, 1 - codes)
+    np.testing.assert_array_equal(reversed_.predict(X), 1 - plain.predict(X))
+    stream = sd.DebiasedClassifier(encoded_labels=("no", "yes"), solver="sgd", random_state=0)
+    stream.partial_fit(X[:10_000], codes[:10_000], classes=[0, 1]).partial_fit(
+        X[10_000:], codes[10_000:], classes=[0, 1]
+    )
+    assert stream.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(plain.released_target(codes[:5]), SIGNS[:5])
+
+
+@pytest.mark.parametrize(
+    ("encoded", "y", "what"),
+    [
+        (("no",), SIGNS, "does not list two or more different labels"),
+        (("no", "no"), SIGNS, "does not list two or more different labels"),
+        (("no", "yes"), SIGNS, "something else than the places 0 to 1"),
+        (("no", "yes"), TEXT, "something else than the places 0 to 1"),
+        ((-1, 2), (SIGNS > 0).astype(int), r"labels must be -1 or \+1; got 1 other value"),
+    ],
+)
+def test_encoded_labels_that_do_not_fit(encoded, y, what):
+    with pytest.raises(ValueError, match=what):
+        sd.DebiasedClassifier(release=SIGNED, encoded_labels=encoded).fit(X, y)
+
+
+def test_encoded_labels_name_every_label():
+    release = sd.Release(target=sd.RandomizedResponse(epsilon=6.0, categories=("a", "b", "c")))
+    few = np.flatnonzero(release.privatize(X, np.full(len(X), "a"), random_state=0).y < 2)
+    with pytest.raises(ValueError, match=r"encoded_labels leave out the label 'c'"):
+        sd.DebiasedClassifier("softmax", release=release, encoded_labels=("a", "b")).fit(X[few], (SIGNS > 0)[few] * 1)
 
 
 # ---- labels in the user's coding -------------------------------------------------------------------------

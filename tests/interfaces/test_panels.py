@@ -47,6 +47,12 @@ def test_a_logarithmic_axis_is_kept_to_what_is_drawn():
     assert [tick.get_text() for tick in axis.get_xticklabels()] == ["1", "2M"]
 
 
+def test_marks_of_nearly_the_same_height_are_not_cut():
+    panel = panels.Panel("", "n", "error", {"one": line([1.95, 2.0, 2.0])}, log="y")
+    (axis,) = panels.lines([panel]).axes
+    assert axis.get_ylim() == (1.95 / 2, 2.4)
+
+
 def test_points_by_themselves_have_no_line():
     (axis,) = panels.lines([panels.Panel("", "draw", "theta", {"a": line([1.0] * 20, joined=False)})]).axes
     assert axis.containers[0].lines[0].get_linestyle() == "None"

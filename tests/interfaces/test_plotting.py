@@ -92,10 +92,10 @@ def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path):
             raise OSError(28, "No space left on device")
 
     path = tmp_path / "picture.png"
-    path.write_bytes(b"the old one")
+    path.write_bytes(b"\x89PNG the old one")
     with pytest.raises(OSError, match="No space left"):
         plotting.save(Torn(), path)
-    assert path.read_bytes() == b"the old one"
+    assert path.read_bytes() == b"\x89PNG the old one"
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -58,7 +58,7 @@ def test_a_page_holds_all_that_it_shows_and_names_are_text(tmp_path):
     known = {"noise_inflation": 4.0, "carrying_share": 0.25}
     fit, naive = made(notes=(HOSTILE,), diagnostics=known), made(solver="naive", inference=False)
     place = tmp_path / "out.html"
-    place.write_text("old")
+    place.write_text("<!DOCTYPE html>")
     fit.report(place, naive, certify=False)
     text = place.read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]

@@ -202,7 +202,7 @@ def test_noise_and_population_do_not_share_a_stream():
                 Population.guess([1.0, 2.0]), n=10,
             ),
             ValueError,
-            "columns by name, and the population has 2",
+            "takes the columns x0, and the population has 2",
         ),
     ],
 )  # fmt: skip

@@ -234,9 +234,13 @@ def test_a_fit_is_the_same_from_a_file(fit, tmp_path):
         np.testing.assert_array_equal(arrays["theta"], fit.theta)
 
 
+# What an earlier fit may have left, as far as anybody looks.
+EARLIER = b"PK\x03\x04" + bytes(26) + b"fit.json"
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(logistic_fit, tmp_path, monkeypatch):
     path = tmp_path / "fit.npz"
-    path.write_bytes(b"before")
+    path.write_bytes(EARLIER)
 
     def full(*_):
         raise OSError("no space left on device")
@@ -245,7 +249,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(logistic_fit, tmp_path, monkeypa
         patch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="no space"):
             logistic_fit.save(path)
-    assert path.read_bytes() == b"before"
+    assert path.read_bytes() == EARLIER
     assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
     logistic_fit.save(path)
     assert_same(logistic_fit, sd.Fit.load(path))
@@ -254,7 +258,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(logistic_fit, tmp_path, monkeypa
 def test_ctrl_c_within_a_member_is_not_hidden(logistic_fit, tmp_path, monkeypatch):
     """An archive that is left within a member cannot be closed, and says so where nobody asked."""
     path = tmp_path / "fit"
-    path.write_bytes(b"old")
+    path.write_bytes(EARLIER)
     unraisable = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     with monkeypatch.context() as patch:
@@ -262,7 +266,7 @@ def test_ctrl_c_within_a_member_is_not_hidden(logistic_fit, tmp_path, monkeypatc
         with pytest.raises(KeyboardInterrupt):
             logistic_fit.save(path)
     gc.collect()
-    assert (unraisable, list(tmp_path.iterdir()), path.read_bytes()) == ([], [path], b"old")
+    assert (unraisable, list(tmp_path.iterdir()), path.read_bytes()) == ([], [path], EARLIER)
 
 
 def interrupted(*_):

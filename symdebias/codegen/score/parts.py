@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symdebias import _budget
+from symdebias import _limits
 
 # What multiplies each part.
 _Sum = dict[sp.Symbol, sp.Expr]
@@ -54,7 +54,7 @@ class Parts:
                 self._add(found, sp.diff(factor, by), (sp.Integer(1), part))
                 continue
             if (part, by) not in self._slopes:
-                self._slopes[part, by] = self._part(_budget.diff(self.values[part], by))
+                self._slopes[part, by] = self._part(_limits.diff(self.values[part], by))
             self._add(found, factor, self._slopes[part, by])
         return found
 
@@ -64,12 +64,12 @@ class Parts:
 
     def _part(self, value: sp.Expr) -> tuple[sp.Expr, sp.Symbol] | None:
         """Return a number and a part whose product is the value, or None for 0: multiples of one are one part."""
-        value = _budget.expand_around_forms(value)
+        value = _limits.expand_around_forms(value)
         if value == 0:
             return None
         number, part = value.as_content_primitive()
         if part.could_extract_minus_sign():
-            number, part = -number, _budget.expand_around_forms(-part)
+            number, part = -number, _limits.expand_around_forms(-part)
         if part not in self._symbols:
             symbol = sp.Symbol(f"part{len(self.values)}", real=True)
             self._symbols[part], self.values[symbol] = symbol, part

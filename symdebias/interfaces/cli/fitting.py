@@ -27,6 +27,7 @@ from symdebias.release.allocation import has_better_design
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
+from symdebias.solvers.saved_fit import SAVED_FIT
 
 # Of the check of records: sound ones are noted so rarely.
 _FALSE_ALARMS = 1e-6
@@ -38,7 +39,7 @@ def fit(options: argparse.Namespace) -> None:
     """Fit released records, and print the parameters in the units of the columns."""
     OPEN_UNIT.check("--level", options.level)
     if options.save is not None:
-        _files.require_place(options.save)
+        _files.require_place(options.save, SAVED_FIT)
     noised = load(options.folder)
     outcome = Outcome.of(options, noised)
     if outcome is not None:
@@ -122,8 +123,14 @@ def _of_estimate(estimate: Estimate, level: float) -> dict[str, Any]:
 def report(options: argparse.Namespace) -> None:
     """Write the page of a saved fit and the records that it was made of, beside the fit that ignores the noise."""
     OPEN_UNIT.check("--level", options.level)
-    _files.require_place(options.out)
+    _files.require_place(options.out, _files.PAGE)
     found, noised, offset = _fit_and_records(options)
+    fitted = found.diagnostics.get("records")
+    if fitted is not None and fitted != len(noised.X):
+        raise ValueError(
+            f"the fit was made of {fitted:,} records, and {options.folder} has {len(noised.X):,}. Name the folder "
+            "that it was made of: the page sets it beside a fit of the same records that ignores the noise."
+        )
     tell("fitting once more without correction, and measuring the certificate")
     loss = found.corrected.declared
     if offset is None:

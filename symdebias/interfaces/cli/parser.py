@@ -1,8 +1,10 @@
 """The words of the command line, by argparse; nothing that does work is imported here."""
 
 import argparse
+import difflib
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,34 @@ _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit r
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command; leaves with 2 and a usage line where the words are none."""
-    return command_line().parse_args(with_negative_values(words))
+    parser = command_line()
+    _require_known(parser, words)
+    return parser.parse_args(with_negative_values(words))
+
+
+def _require_known(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Leave with 2 where the command or an option is none, and say which may be meant.
+
+    argparse names what is missing before what is mistyped, and so would say of --los that there is no --loss.
+    """
+    if not words or words[0].startswith("-"):
+        return
+    commands = {command.prog.split()[-1]: command for command, _ in commands_of(parser)}
+    if words[0] not in commands:
+        meant = _meant(words[0], commands)
+        parser.error(
+            f"argument COMMAND: invalid choice: {words[0]!r:.60}{meant} (choose from {', '.join(map(repr, commands))})"
+        )
+    command = commands[words[0]]
+    for word in itertools.takewhile(lambda word: word != "--", words[1:]):
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in command._option_string_actions:
+            command.error(f"unrecognized arguments: {option:.60}{_meant(option, command._option_string_actions)}")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, list(known), 1)
+    return f". Is {found[0]} meant?" if found else ""
 
 
 def with_negative_values(words: Sequence[str]) -> list[str]:

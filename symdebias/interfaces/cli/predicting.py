@@ -20,12 +20,13 @@ from symdebias.solvers import Fit
 from symdebias.solvers.predictions import Predictor
 
 _PREDICTION, _LOW, _HIGH = "prediction", "low", "high"
+_KIND = _files.Kind("a file of predictions", rb"prediction[,\r\n]", (".csv",))
 
 
 def predict(options: argparse.Namespace) -> None:
     """Write what a saved fit predicts for the records of a table."""
     OPEN_UNIT.check("--level", options.level)
-    _files.require_place(options.out)
+    _files.require_place(options.out, _KIND)
     found = Fit.load(options.fit)
     known = KnownTerm.of_fit(options, found)
     schema = None if options.schema is None else Schema(options.schema)
@@ -37,7 +38,7 @@ def predict(options: argparse.Namespace) -> None:
     said = _predictions(found, X, offset, options.level, None if schema is None else schema.labels)
     text = io.StringIO(newline="")
     _columns.write_text(text, list(said), (map(_spelled, values) for values in said.values()))
-    _files.write_whole(options.out, lambda stream: stream.write(text.getvalue().encode()))
+    _files.write_whole(options.out, lambda stream: stream.write(text.getvalue().encode()), _KIND)
     if options.json:
         show({"file": str(options.out), "records": len(X), "columns": list(said)})
         return

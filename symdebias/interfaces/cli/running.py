@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from symdebias import _loss_names, losses
+from symdebias import _files, _loss_names, losses
 from symdebias._domains import COUNT, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
@@ -72,8 +72,8 @@ def plan(options: argparse.Namespace) -> None:
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
     population = Population.guess(theta, family=family, covariance=covariance, intercept=options.intercept)
-    if options.plot is not None and not options.plot.parent.is_dir():
-        raise ValueError(f"the folder {options.plot.parent} of --plot does not exist. Make it, or name another file.")
+    if options.plot is not None:
+        _files.require_place(options.plot, _files.PICTURE)
     if family != "binary" and options.target_bounds is None and not options.public_target:
         raise ValueError(
             f"the target of {options.loss} is a number, which is noised within public bounds. Give them, as "
@@ -217,8 +217,7 @@ def _of_population(ledger: Ledger) -> dict[str, Any]:
 def demonstrate(options: argparse.Namespace) -> None:
     """Train with and without correction, and draw the risks."""
     output = options.output or Path(f"symdebias-demo-{options.data}.png")
-    if not output.parent.is_dir():
-        raise ValueError(f"the folder {output.parent} of --output does not exist. Make it, or name another file.")
+    _files.require_place(output, _files.PICTURE)
     began = time.perf_counter()
     problem = demo.PROBLEMS[options.data]()
     outcome = demo.run(problem, random_state=options.seed, progress=watched(options))

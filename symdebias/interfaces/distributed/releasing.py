@@ -20,7 +20,7 @@ from symdebias.exceptions import FormatError
 from symdebias.interfaces.distributed.partitions import Partitions, dask
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Ledger
-from symdebias.release import Noised, Release
+from symdebias.release import Noised, Release, Schema
 from symdebias.release import load as load_folder
 from symdebias.release.card import require_readable
 from symdebias.release.charging import charge_of
@@ -36,7 +36,7 @@ _PART = "part-{:06d}"
 
 
 def privatize(
-    release: Release,
+    release: Release | Schema,
     X: Any,
     y: Any = None,
     *,
@@ -51,10 +51,12 @@ def privatize(
 
     Parameters
     ----------
-    release : Release
-        With the names of its columns, or a data frame's are taken.
+    release : Release or Schema
+        With the names of its columns, or a data frame's are taken. Of a schema records are collected partition by
+        partition, as `symdebias.Schema.collect` does (missing values filled, texts recoded, other columns left out),
+        and released by ``Release.from_schema(schema)``; it names the target and its labels.
     X : data frame or array of Dask
-        True records.
+        True records; for a schema a data frame, with the column of the target.
     y : series or array of Dask, optional
         True targets, in the same partitions; required if the release noises the target.
     folder : path
@@ -124,10 +126,15 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3,), None)
     """
+    schema: Schema | None = None
+    if isinstance(release, Schema):
+        schema = release
+        release, X, target_name, labels = _of_schema(schema, X, y, target_name, labels)
     require_release(release)
     if outside not in ("clip", "clip-all", "refuse"):
         raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
-    if y is None and not (release.target is None and release.coupling is None):
+    has_target = y is not None if schema is None else schema.target is not None
+    if not has_target and not (release.target is None and release.coupling is None):
         raise ValueError(
             "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
         )
@@ -138,9 +145,9 @@ def privatize(
         release = bound_to(release, X._meta_nonempty)
     required_columns(release)
     require_readable(release.groups, release.target)
-    charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=False)
+    charge = charge_of(release, ledger, source, has_target=has_target, keep_index=False)
     _files.require_free(folder)
-    said = partitions.each(functools.partial(_looked_at, release=release))
+    said = partitions.each(functools.partial(_looked_at, release=release, schema=schema))
     full = [place for place, one in enumerate(said) if one is not None]
     if not full:
         raise ValueError("X has no records in any partition. Pass a collection with at least one.")
@@ -153,7 +160,7 @@ def privatize(
     try:
         streams = [None] * len(full) if random_state is None else spawn(generator(random_state), len(full))
         write = functools.partial(
-            _written, release=release, folder=aside, target_name=target_name, labels=labels,
+            _written, release=release, folder=aside, target_name=target_name, labels=labels, schema=schema,
         )  # fmt: skip
         partitions.only(full).each(write, list(enumerate(streams)))
         _files.move_folder(aside, place)
@@ -243,10 +250,38 @@ def _stop(found: Outside) -> None:
     raise _Stop(found)
 
 
-def _looked_at(X: Any, y: Any, *, release: Release) -> Outside | None:
+def _of_schema(schema: Schema, X: Any, y: Any, target_name: str | None, labels: Any) -> tuple[Release, Any, Any, Any]:
+    """Return the release of a schema, the columns that it collects, and the name and the labels of its target."""
+    if y is not None or labels is not None:
+        raise TypeError(
+            "y= and labels= stand in the schema, as [target] with a name and categories. Leave them out, and pass a "
+            "data frame that has the column of the target."
+        )
+    target = schema.target
+    names = [column.name for column in schema.columns] + ([] if target is None else [target.name])
+    if dask().is_dask_collection(X):
+        if not hasattr(X, "_meta_nonempty") or getattr(X, "ndim", 0) != 2:
+            raise TypeError(
+                f"X is a {type(X).__name__} of Dask, and a schema collects data frames with the columns "
+                f"{', '.join(names)}. Pass one, or pass Release.from_schema(schema), X and y."
+            )
+        missing = [name for name in names if name not in X.columns]
+        if missing:
+            raise ValueError(
+                f"X has no column named {', '.join(missing)}. Name them as the schema does: {', '.join(names)}."
+            )
+        X = X[names]
+    if target_name is None and target is not None:
+        target_name = target.name
+    return Release.from_schema(schema), X, target_name, schema.labels
+
+
+def _looked_at(X: Any, y: Any, *, release: Release, schema: Schema | None) -> Outside | None:
     """Check the records of a partition, and return how many lie outside the bounds; None where there are none."""
     if not len(X):
         return None
+    if schema is not None:
+        X, y = schema.collect(X)
     try:
         noised_records(release, X, y, sampling.source(None), _stop)
     except _Stop as stopped:
@@ -256,12 +291,14 @@ def _looked_at(X: Any, y: Any, *, release: Release) -> Outside | None:
 
 def _written(
     X: Any, y: Any, number: int, stream: np.random.Generator | None, *,
-    release: Release, folder: Path, target_name: str | None, labels: Sequence[Any] | None,
+    release: Release, folder: Path, target_name: str | None, labels: Sequence[Any] | None, schema: Schema | None = None,
 ) -> None:  # fmt: skip
     """Noise the records of a partition into a folder of their own, where that is not there yet."""
     place = folder / _PART.format(number)
     if place.exists():
         return
+    if schema is not None:
+        X, y = schema.collect(X)
     noised = noised_records(release, X, y, sampling.source(stream), _ignored)
     # Another run of this task may have been faster, and then its noise is what is released.
     with contextlib.suppress(FileExistsError):

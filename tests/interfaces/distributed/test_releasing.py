@@ -249,3 +249,73 @@ def test_a_data_frame_of_dask_is_refused_in_memory_with_what_takes_it(tmp_path):
     ):
         with pytest.raises(TypeError, match=r"DataFrame of dask, .* X\.compute\(\).* symdebias\.distributed"):
             call()
+
+
+# ---- a schema --------------------------------------------------------------------------------------------
+
+SCHEMA = {
+    "epsilon": 4.0,
+    "loss": "logistic",
+    "missing": ["?"],
+    "columns": {
+        "age": {"bounds": [18, 90], "fill": 50},
+        "place": {"categories": ["n", "e", "s"], "other": "s", "fill": "n"},
+    },
+    "target": {"name": "rich", "categories": ["no", "yes"]},
+}
+
+
+def written():
+    """Return records as they are written down, with gaps and a column that no schema names."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({"note": "x", "age": [str(age) for age in rng.integers(18, 90, COUNT)]})
+    table["place"] = rng.choice(["n", "e", "s", "w", "?"], COUNT)
+    table["rich"] = rng.choice(["no", "yes"], COUNT)
+    table.loc[::7, "age"] = "?"
+    return table
+
+
+@pytest.mark.parametrize("design", ["margin", "apart"])
+def test_a_schema_collects_partition_by_partition(design, tmp_path):
+    table, schema = written(), sd.Schema({**SCHEMA, "design": design})
+    book = sd.Ledger(tmp_path / "spent.jsonl", "people", total=sd.Guarantee(9.0, 0.0))
+    found = sd.distributed.privatize(schema, dd.from_pandas(table, npartitions=3), folder=tmp_path / "out", ledger=book)
+    release = sd.Release.from_schema(schema)
+    assert (found.release, found.target_name, found.labels) == (release, "rich", ("no", "yes"))
+    (entry,) = book.entries
+    assert (entry.records, entry.guarantee) == (COUNT, release.guarantee)
+    seeded = sd.distributed.privatize(
+        schema, dd.from_pandas(table, npartitions=3), folder=tmp_path / "seeded", random_state=7
+    )
+    for k, stream in enumerate(generator(7).spawn(3)):
+        alone = release.privatize(*schema.collect(table.iloc[100 * k : 100 * (k + 1)]), random_state=stream)
+        np.testing.assert_array_equal(seeded.X.blocks[k].compute(), release.design_matrix(alone.X))
+        np.testing.assert_array_equal(seeded.y.blocks[k].compute(), alone.y)
+
+
+def test_a_schema_without_a_target(tmp_path):
+    schema = sd.Schema({"epsilon": 4.0, "columns": SCHEMA["columns"], "missing": ["?"]})
+    found = sd.distributed.privatize(schema, dd.from_pandas(written(), npartitions=2), folder=tmp_path / "out")
+    assert (found.X.shape, found.y) == ((COUNT, 2), None)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"y": GOOD[:, 0]}, TypeError, "y= and labels= stand in the schema"),
+        ({"labels": ("no", "yes")}, TypeError, "y= and labels= stand in the schema"),
+        ({"X": GOOD}, TypeError, "X is a Array of Dask, and a schema collects data frames with the columns age, place"),
+        ({"X": written()}, TypeError, "X is a DataFrame, and here a data frame, a series or an array of Dask"),
+        ({"X": dd.from_pandas(written().drop(columns="rich"), npartitions=2)}, ValueError, "no column named rich"),
+        (
+            {"X": dd.from_pandas(written().replace("yes", "y"), npartitions=2)},
+            ValueError,
+            "in partition 0, .*rich has a",
+        ),
+    ],
+)
+def test_what_does_not_fit_a_schema_leaves_nothing(change, kind, message, tmp_path):
+    given = {"X": dd.from_pandas(written(), npartitions=2)} | change
+    with pytest.raises(kind, match=message):
+        sd.distributed.privatize(sd.Schema(SCHEMA), given.pop("X"), folder=tmp_path / "out", **given)
+    assert list(tmp_path.iterdir()) == []

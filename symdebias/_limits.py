@@ -32,7 +32,7 @@ class Limits:
 
 
 # Of threads and tasks by themselves: what one allows does not move another's clock.
-_limits: ContextVar[Limits] = ContextVar("symdebias_limits", default=Limits())  # noqa: B039  (frozen)
+_current: ContextVar[Limits] = ContextVar("symdebias_limits", default=Limits())  # noqa: B039  (frozen)
 _ends: ContextVar[float] = ContextVar("symdebias_ends", default=math.inf)
 
 
@@ -72,11 +72,11 @@ def derivation_limits(*, seconds: float = _SECONDS, operations: int = _OPERATION
     'exact'
     """
     limits = Limits(POSITIVE.check("seconds", seconds), COUNT.check("operations", operations))
-    token = _limits.set(limits)
+    token = _current.set(limits)
     try:
         yield limits
     finally:
-        _limits.reset(token)
+        _current.reset(token)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def timed() -> Iterator[None]:
     if _ends.get() < math.inf:
         yield
         return
-    token = _ends.set(time.thread_time() + _limits.get().seconds)
+    token = _ends.set(time.thread_time() + _current.get().seconds)
     try:
         yield
     finally:
@@ -105,7 +105,7 @@ def check(*expressions: sp.Basic) -> None:
     DerivationLimitError
         One has more operations than are allowed, or the clock of `timed` has run out.
     """
-    limits = _limits.get()
+    limits = _current.get()
     if time.thread_time() > _ends.get():
         raise DerivationLimitError(
             f"the derivation takes more than the {limits.seconds:g} seconds that it is allowed. Write the loss with "
@@ -132,8 +132,8 @@ def expand(expression: sp.Expr) -> sp.Expr:
     u**2 + 2*u + 1
     """
     check(expression)
-    if most_terms(expression) > _limits.get().operations:
-        _refuse(_limits.get())
+    if most_terms(expression) > _current.get().operations:
+        _refuse(_current.get())
     return sp.expand(expression)
 
 
@@ -224,7 +224,7 @@ def most_terms(expression: sp.Expr) -> int:
     if expression.is_Pow and expression.exp.is_Integer and expression.exp > 1:
         terms = most_terms(expression.base)
         if terms > 1 and expression.exp > 10_000:
-            return _limits.get().operations + 1
+            return _current.get().operations + 1
         return math.comb(terms + int(expression.exp) - 1, terms - 1)
     return max((most_terms(argument) for argument in expression.args), default=1) if expression.is_Function else 1
 
