@@ -179,7 +179,9 @@ def mean_loss(
     if records.scales is not None:
         corrected = _exact_for_own_noise(loss, records)
         kernel_records = _kernel_records(corrected, records)
-        return MeanLoss(name, corrected.method, records, corrected, kernel_records, {}, False, 0.0)
+        # That of one noise for all, at any variance: kernels of own noise have no symbol of it.
+        refusals = _refusals(name, corrected.at(kernel_records.columns), records, thetas)
+        return MeanLoss(name, corrected.method, records, corrected, kernel_records, {}, False, 0.0, refusals)
     spreads: dict[bytes, Spread] = {}
     is_residual = surrogate_is_residual(loss, records.collected)
     if is_residual is not None:
@@ -205,11 +207,16 @@ def mean_loss(
         for theta in thetas:
             require_promised(records, theta, radius, is_residual=is_residual)
     size = math.sqrt(float(records.means(_squared_target)))
-    told = {theta.tobytes(): refusal_of_few(name, correction, records, theta.ravel()) for theta in thetas}
-    refusals = {key: refusal for key, refusal in told.items() if refusal}
+    refusals = _refusals(name, correction, records, thetas)
     return MeanLoss(
         name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size, refusals
     )
+
+
+def _refusals(name: str, correction: Correction, records: Records, thetas: Sequence[FloatArray]) -> dict[bytes, str]:
+    """Return why records are too few for thetas, by their bytes: for those alone."""
+    told = {theta.tobytes(): refusal_of_few(name, correction, records, theta.ravel()) for theta in thetas}
+    return {key: refusal for key, refusal in told.items() if refusal}
 
 
 def _kernel_records(corrected: CorrectedLoss, part: Records) -> KernelRecords:

@@ -64,3 +64,15 @@ def test_cross_validation_names_the_candidate_that_is_too_long():
     )
     assert table.best == "short"
     assert "18 of 1,000 records carry the mean" in table.refused["long"]
+
+
+def test_noise_scales_of_the_records_own_say_how_many_carry_a_mean():
+    """The few records with much noise decide, whatever the scale of the release."""
+    rng = np.random.default_rng(0)
+    X, scales = rng.normal(size=(400, 1)), np.where(np.arange(400)[:, None] % 20, 0.5, 1.0)
+    y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+    noised, release = X + scales * rng.normal(size=X.shape), sd.Release(sd.GaussianMechanism.from_scale(3.0))
+    how = {"metric": "poisson", "release": release, "noise_scale": scales}
+    assert sd.evaluation.evaluate([0.5], noised, y, **how).bias == 0
+    with pytest.raises(InferenceError, match=r"of the variance 5\.29 in the score makes the mean square"):
+        sd.evaluation.evaluate([2.3], noised, y, **how)
