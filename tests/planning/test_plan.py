@@ -146,7 +146,7 @@ def test_the_command_answers_a_collectors_question(capsys, tmp_path):
     assert cli.main([*words, "--columns", "2"]) == 1
     assert "not both" in capsys.readouterr().err
     assert cli.main([*words, "--plot", str(tmp_path / "missing" / "plan.png")]) == 1
-    assert "does not exist" in capsys.readouterr().err
+    assert "is not there. Make it, or name another place" in capsys.readouterr().err
 
 
 def test_a_polynomial_stands_for_itself_under_a_cap():

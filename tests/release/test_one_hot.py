@@ -277,9 +277,10 @@ def test_the_guarantee_of_a_release_can_be_checked(mechanism):
     assert sd.checks.check_guarantee(release, samples=20_000, random_state=0).holds
 
 
-def test_plans_are_made_with_the_indicators_as_numbers():
+def test_plans_for_columns_without_names_are_refused():
+    """How indicators and numbers are scaled goes by the names of columns."""
     population = sd.planning.Population(np.eye(5), np.array([1.0, -1, 1, -1, 1]))
-    with pytest.raises(ValueError, match=r"has categories.*without categories="):
+    with pytest.raises(ValueError, match=r"columns without names, and the population has 5\. Name the columns"):
         sd.planning.expected_fit(sd.losses.squared_margin(), release_of("Gaussian", "margin"), population, n=1e5)
 
 
