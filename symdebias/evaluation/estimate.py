@@ -295,7 +295,8 @@ def evaluate(
 
     The area under the curve is a mean over pairs of records, whose noises are independent: the sign of the difference
     of two scores is undone for the noise of both, without a sum over all pairs. Precision, recall, f1, R2 and it are
-    ratios of unbiased estimates: consistent, off by a multiple of 1/n, with standard errors by the delta method.
+    ratios of unbiased estimates: consistent, off by a multiple of 1/n, with standard errors by the delta method. Where
+    the denominator is noisy, intervals are by the variance that there is at their ends (Fieller 1954).
 
     The value may lie outside the range of the metric, as unbiased estimates do.
 
@@ -309,7 +310,8 @@ def evaluate(
     References
     ----------
     Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990. Brier 1950. Hanley & McNeil 1982 (the area
-    under the ROC curve). Efron & Stein 1981 (pseudo-values of means over pairs).
+    under the ROC curve). Efron & Stein 1981 (pseudo-values of means over pairs). Fieller 1954 (Journal of the Royal
+    Statistical Society B 16). Hall 1992 (Journal of the Royal Statistical Society B 54).
 
     Examples
     --------
