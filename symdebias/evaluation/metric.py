@@ -14,6 +14,7 @@ from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import DivergenceError
+from symdebias.noise import ChannelNoise
 
 # Squares of larger numbers, summed over records, are on the way to overflow.
 LARGEST = 1e100
@@ -121,6 +122,9 @@ class Metric(ABC):
         if least != most or least not in labels:
             return 0.0
         other = labels[1] if least == labels[0] else labels[0]
+        noise = records.release.target_noise
+        if isinstance(noise, ChannelNoise) and other not in noise.outputs:
+            return 0.0
         work = functools.partial(_sums_relabelled, judge=self.light, theta=theta, label=other)
         moved = Sums.together(records.over_parts(work)).mean(np.ones(1))
         return -math.expm1(math.log(_MISSED) / records.effective) * (moved - value)

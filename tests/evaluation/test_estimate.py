@@ -512,6 +512,13 @@ def test_records_of_one_label_do_not_tell_how_rare_the_other_is(metric, labels):
     assert one.without_both_labels != 0
 
 
+def test_outputs_of_a_channel_need_not_be_labels():
+    channel = sd.FiniteChannel([[0.9, 0.1], [0.2, 0.8]], (-1, 1), (0.5, 1.0))
+    X = np.random.default_rng(8).normal(size=(60, 1))
+    found = evaluate([1.0], X, np.ones(60), metric="log_loss", release=sd.Release(target=channel))
+    assert found.without_both_labels == 0
+
+
 def test_many_records_of_one_label_have_intervals():
     """What the other label may change falls with the number of records, and the standard error with its root."""
     rng = np.random.default_rng(9)
