@@ -43,18 +43,18 @@ def refusal_of_few(name: str, correction: Correction, records: Records, theta: F
         return ""
     if loss.expression.is_polynomial(*loss.scores):
         return ""
-    stride = max(1, len(records.light.weights) // _LOOKED_AT)
-    few = records.light.only(slice(None, None, stride))
+    # Those at hand, where records lie elsewhere.
+    few = slice(None, None, max(1, len(records.target) // _LOOKED_AT))
     limits = correction.limits
     noise = np.full((1, 1), limits.normal_score_variance(theta))
-    if few.scales is not None:
-        noise = np.array([[correction.score_variance(theta, own[None])] for own in few.scales])
+    if records.scales is not None:
+        noise = np.array([[correction.score_variance(theta, own[None])] for own in records.scales[few]])
     most = float(noise.max())
     # Beyond them the loss has no correction, or none of a finite variance, which is another refusal.
     if not 0 < most < min(limits.variance, limits.finite_variance):
         return ""
-    scores = ReleasedScores.of(few, theta).estimates[:, None]
-    targets = [few.target[:, None]]
+    scores = ReleasedScores.of(records, theta).taken(few).estimates[:, None]
+    targets = [records.target[few][:, None]]
     if loss.target_values is not None:
         targets = [np.full((1, 1), value) for value in loss.target_values]
     points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
