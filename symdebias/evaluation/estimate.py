@@ -19,7 +19,7 @@ from symdebias.evaluation.models import Model, as_fitted, in_labels_of
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.exceptions import DivergenceError, InferenceError, NoExactCorrectionError
@@ -134,7 +134,7 @@ class Estimate:
             metric is a share, and the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all
             records have one label, and the other may change the value by more than a quarter of a standard error.
         """
-        freedom = self.degrees_of_freedom
+        freedom, is_share = self.degrees_of_freedom, self.metric in _SHARES
         if freedom is not None and freedom < _LEAST_FREEDOM and self.clusters is None:
             raise InferenceError(
                 f"{freedom / 2:.2g} records decide the standard error by themselves, and an interval would not cover. "
@@ -146,7 +146,7 @@ class Estimate:
                 f"may change {self.metric} by {self.without_both_labels:.2g}, with a standard error of "
                 f"{self.standard_error:.2g}. Give records of both labels."
             )
-        if self.metric in _SHARES:
+        if is_share:
             # How far it is inside of [0, 1]; below 0 where no share can be. Where each record counts half it is a half.
             inside = min(self.value, 1 - self.value) + self.bias
             if inside + _BEYOND * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
@@ -156,15 +156,15 @@ class Estimate:
                     "tell how rare it is, and an interval would not cover. Give more records."
                 )
         reach = critical_value(LEVEL.check("level", level), 0.0, freedom)
-        below, above = (reach, reach) if self.metric in _SHARES else skewed_reaches(reach, self.skewness)
+        below, above = (reach, reach) if is_share else skewed_reaches(reach, self.skewness)
         slope, bend = self.bending
         below, above = fieller_reach(below, -slope, bend), fieller_reach(above, slope, bend)
         low, high = self.value - below * self.standard_error, self.value + above * self.standard_error
-        if self.metric in _SHARES and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
+        if is_share and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
             far = _tested_end(self.value, reach * self.standard_error)
             low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
         low, high = low - self.bias, high + self.bias
-        if self.metric in _SHARES:
+        if is_share:
             # What no share can be is in no interval of one.
             low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
         return low, high
@@ -407,8 +407,7 @@ def corrected_metric(
     if records.scales is not None and not isinstance(metric, Loss) and metric in _OF_ORDER:
         raise NoExactCorrectionError(
             f"{metric} undoes a noise of the score that is one for all records, and these have noise scales of their "
-            "own. Evaluate squared_error, r2, poisson or a Loss with an exact correction; or take records of one noise "
-            "and pass release= with it."
+            f"own. {OF_ONE_NOISE}"
         )
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)

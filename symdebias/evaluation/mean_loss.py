@@ -16,7 +16,7 @@ from symdebias.correction import Correction
 from symdebias.driver import debias
 from symdebias.evaluation.carriers import refusal_of_few
 from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, InfiniteVarianceError, NoExactCorrectionError
@@ -254,8 +254,7 @@ def _exact_for_own_noise(loss: Loss, records: Records) -> CorrectedLoss:
     except NoExactCorrectionError:
         raise NoExactCorrectionError(
             f"{loss.expression} has no exact correction under normal noise, and of noise scales of the records' own no "
-            "other bounds its bias. Evaluate squared_error, r2, poisson or a Loss with an exact correction; or take "
-            "records of one noise, and pass release= with it."
+            f"other bounds its bias. {OF_ONE_NOISE}"
         ) from None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.decided import Decided
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import Records, extremes_of
 from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import DivergenceError
 from symdebias.noise import ChannelNoise
@@ -118,7 +118,10 @@ class Metric(ABC):
         labels, records = self.label_pair, self.records
         if labels is None or records.of_margins:
             return 0.0
-        least, most = records.reduced(_extreme_targets, _extremes_of)
+        # Mostly those at hand have both already, and others need not be read.
+        least, most = _extreme_targets(records)
+        if least >= most:
+            least, most = records.reduced(_extreme_targets, extremes_of)
         if least != most or least not in labels:
             return 0.0
         other = labels[1] if least == labels[0] else labels[0]
@@ -205,10 +208,6 @@ def _extreme_targets(part: Records) -> tuple[float, float]:
     """Return the least and the largest target of the records with weight."""
     target = part.target[part.weights > 0]
     return float(target.min(initial=math.inf)), float(target.max(initial=-math.inf))
-
-
-def _extremes_of(*parts: tuple[float, float]) -> tuple[float, float]:
-    return min(least for least, _ in parts), max(most for _, most in parts)
 
 
 def _sums_relabelled(part: Records, *, judge: Metric, theta: FloatArray, label: float) -> Sums:

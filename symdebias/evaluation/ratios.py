@@ -15,7 +15,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.mean_loss import MeanLoss
 from symdebias.evaluation.metric import Judged, Metric
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import Records, extremes_of
 from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
@@ -349,7 +349,7 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
             "squared_error, or release the target apart."
         )
     target, excess = records.unbiased_target(), records.excess_of_squares()
-    low, high = records.reduced(_extremes, _extremes_together)
+    low, high = records.reduced(_extremes, extremes_of)
     if high - low <= _ROUNDING * max(abs(low), abs(high)):
         raise InferenceError(
             "the variance of the target is 0 but for rounding, and r2 is a share of it. Evaluate squared_error."
@@ -361,7 +361,3 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
 def _extremes(part: Records) -> tuple[float, float]:
     target = part.unbiased_target()
     return float(target.min()), float(target.max())
-
-
-def _extremes_together(*parts: tuple[float, float]) -> tuple[float, float]:
-    return min(low for low, _ in parts), max(high for _, high in parts)

@@ -26,6 +26,7 @@ from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
+from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.links import link_of
@@ -58,6 +59,11 @@ _PREDICTIONS: Mapping[str, tuple[str, tuple[str | None, ...]]] = {
     "r2": _NUMBERS,
     "squared_error": _NUMBERS,
 }
+# What to do about noise scales of the records' own, where a metric does not take them.
+OF_ONE_NOISE = (
+    "Evaluate squared_error, r2, poisson or a Loss with an exact correction; or take records of one noise, and pass "
+    "release= with it."
+)
 # Metrics by name of models with a score for each class.
 OF_CLASSES = ("accuracy", "log_loss")
 # Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
@@ -235,7 +241,7 @@ class Records:
         power : int
             With 2 they are sums of w^2 v over (sum w)^2, as in a squared standard error.
         """
-        whole = self.reduced(functools.partial(_weighed, work=work, power=power), _added)
+        whole = self.reduced(functools.partial(_weighed, work=work, power=power), added)
         return np.asarray(whole / self.total**power)
 
     def pieces(self) -> list[slice]:
@@ -552,13 +558,18 @@ def _own_scales(noise_scale: Any, release: Release, shape: tuple[int, ...]) -> F
     ValueError, TypeError
         They do not fit, or the release has no normal noise of a known scale.
     """
-    groups: dict[Any, Any] = dict(release.groups)
-    features = groups[None] if None in groups else groups
-    # Which columns may have them hangs on the features alone.
-    apart = debias(least_squares(), remade(release, features or None, target=None))
-    found = apart.at(shape[1], per_record=True).checked_scales(noise_scale, shape[0])
+    found = _of_features(release).at(shape[1], per_record=True).checked_scales(noise_scale, shape[0])
     assert found is not None
     return found
+
+
+# Records that are read block by block are checked block by block.
+@functools.lru_cache(maxsize=8)
+def _of_features(release: Release) -> CorrectedLoss:
+    """Return a correction under the features of a release alone, on which it hangs what may have scales of its own."""
+    groups: dict[Any, Any] = dict(release.groups)
+    features = groups[None] if None in groups else groups
+    return debias(least_squares(), remade(release, features or None, target=None))
 
 
 def _variances(release: Release, width: int) -> FloatArray:
@@ -602,8 +613,14 @@ def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int
     return np.asarray((part.weights if power == 1 else part.weights**power) @ found)
 
 
-def _added(*parts: Any) -> Any:
+def added(*parts: Any) -> Any:
+    """Return the sum of what several parts of the records come to."""
     return sum(parts[1:], parts[0])
+
+
+def extremes_of(*parts: tuple[float, float]) -> tuple[float, float]:
+    """Return the least and the largest number of several parts, from those of each."""
+    return min(least for least, _ in parts), max(most for _, most in parts)
 
 
 def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray, int]:

@@ -16,7 +16,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.numeric import numeric
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import Records, added
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, SphericalNoise
 from symdebias.transforms.surrogate import Surrogate
@@ -402,7 +402,7 @@ def require_promised(records: Records, theta: FloatArray, radius: float, *, is_r
     most = noise / 2 + min(noise, _KURTOSIS * noise**2 / (64 * radius**2)) / 2
     beyond = functools.partial(_beyond, theta=theta, is_residual=is_residual, radius=radius)
     # Both sums in one pass: records may lie in files, or elsewhere.
-    first, second = records.reduced(beyond, _added)
+    first, second = records.reduced(beyond, added)
     mean, error = float(first / records.total), math.sqrt(float(second / records.total**2))
     if mean > most + _BROKEN * error:
         what = "residuals" if is_residual else "scores"
@@ -416,10 +416,6 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
     """Return sums of w b and of (w b)^2, where b is the square of how far an estimate of a true score lies beyond R."""
     beyond = np.square(np.maximum(np.abs(_estimated(part, theta, is_residual)[0]) - radius, 0.0))
     return np.array([part.weights @ beyond, part.weights**2 @ np.square(beyond)])
-
-
-def _added(*parts: FloatArray) -> FloatArray:
-    return np.asarray(np.sum(parts, axis=0))
 
 
 def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:

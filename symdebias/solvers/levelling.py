@@ -104,7 +104,7 @@ def levelling_of(
     # What a test rejects at that leaves the bias to the interval: from 1.96 without any to 1.64 with a large one.
     rejects = reaches - allowed
     designs = _Designs.of(records, theta, known)
-    few = _Shape(records.looked_at, theta, penalty, takes_steps=False)
+    few = _Shape(records.looked_at, theta, penalty)
     part = records.tested
     if curving is not None:
         part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
@@ -123,23 +123,22 @@ def levelling_of(
         if not misleads and few.is_straight(move, place, far, _STRAIGHT):
             return None
     for place, move in zip(places.tolist(), moves.T, strict=True):
-        slope, bend = (0.0, 0.0) if curving is None else curving[place]
         reach, own = float(rejects[place]), float(allowed[place])
+        # Of a bias without a bound every end is nowhere.
+        if not math.isfinite(reach):
+            continue
+        slope, bend = (0.0, 0.0) if curving is None else curving[place]
         for side, sign in enumerate((-1.0, 1.0)):
-            # Of a bias without a bound every end is nowhere.
-            if not math.isfinite(reach):
-                continue
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=own)
             enough = (1 + _MUCH_FARTHER) * _end(_straight(variance, needed), own + reach) - own
-            errs = False
-            if misleads and designs is not None and math.isfinite(enough):
-                errs = designs.mislead(few, sign * move, place, enough, _NEARLY_STRAIGHT)
-            if not math.isfinite(enough) or (
-                not errs and few.is_straight(sign * move, place, reach, _NEARLY_STRAIGHT, sides=(1.0,))
-            ):
+            if not math.isfinite(enough):
                 continue
-            test = _Test(many, designs, sign * move, place, None if curving is None else variance)
+            away = sign * move
+            errs = misleads and designs is not None and designs.mislead(few, away, place, enough, _NEARLY_STRAIGHT)
+            if not errs and few.is_straight(away, place, reach, _NEARLY_STRAIGHT, sides=(1.0,)):
+                continue
+            test = _Test(many, designs, away, place, None if curving is None else variance)
             if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
                 continue
             end = own + _end(_beyond(test.statistic, reach), enough)
@@ -198,7 +197,6 @@ class _Shape:
         theta: FloatArray,
         penalty: FloatArray,
         *,
-        takes_steps: bool = True,
         start: FloatArray | None = None,
     ) -> None:
         self.records, self.theta, self.penalty = records, theta, penalty
@@ -207,7 +205,7 @@ class _Shape:
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
         self._has_derivatives = how == "exact"
-        self.takes_steps = takes_steps and self._has_derivatives and len(theta) <= _MOST_PARAMETERS
+        self.takes_steps = self._has_derivatives and len(theta) <= _MOST_PARAMETERS
 
     @functools.cached_property
     def here(self) -> Derivatives:
@@ -313,7 +311,7 @@ class _Shape:
 
     def near(self, move: FloatArray, place: int) -> float:
         """Return the statistic that a straight line has one move away; NaN where the part tells nothing of it."""
-        score, spread = self.score(self.inverse_here, self.here.meat, place)
+        score, spread = self.score_here(place)
         found = float(score @ self.here.hessian @ move + score @ (self.penalty * move)) / spread
         return found if math.isfinite(found) and found * move[place] > 0 else math.nan
 
@@ -325,7 +323,7 @@ class _Shape:
         near = self.near(move, place)
         if math.isnan(near):
             return None
-        score, spread = self.score(self.inverse_here, self.here.meat, place)
+        score, spread = self.score_here(place)
 
         def along_the_line(t: float) -> float:
             moved = self.theta + t * move
@@ -351,6 +349,10 @@ class _Shape:
         if self.takes_steps:
             return self._place(theta, self._derivatives(theta, True))
         return replace(estimate, theta=theta, change=self._change(self._gradient(theta), theta))
+
+    def score_here(self, place: int) -> tuple[FloatArray, float]:
+        """Return `score` at the estimate."""
+        return self.score(self.inverse_here, self.here.meat, place)
 
     def score(self, inverse: FloatArray | None, meat: FloatArray, place: int) -> tuple[FloatArray, float]:
         """Return e_j'H^-1 and the spread of its products with gradients; infinite where the curvature is no sum."""
@@ -386,7 +388,7 @@ class _Designs:
         """Whether the surrogate of the estimate adds more than a share to a statistic, so far out."""
         if self.error is None:
             return False
-        score, spread = shape.score(shape.inverse_here, shape.here.meat, place)
+        score, spread = shape.score_here(place)
         added = float(score @ (self.error.at(shape.theta + far * move) - self.error_here)) / (
             spread * shape.near(move, place)
         )
