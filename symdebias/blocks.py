@@ -25,6 +25,7 @@ from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release, Schema
+from symdebias.release.collecting import names_collected
 from symdebias.release.matrices import released_matrix
 from symdebias.release.required import required_columns
 from symdebias.release.stored import one_column, released_rows, save_blocks
@@ -446,8 +447,7 @@ def _of_schema(
         raise TypeError(
             "target= and labels= stand in the schema, as [target] with a name and categories. Leave them out."
         )
-    named = schema.target
-    names = [column.name for column in schema.columns] + ([] if named is None else [named.name])
+    names = names_collected(schema)
 
     def collected() -> Iterator[tuple[Any, Any]]:
         first = 0
@@ -466,8 +466,8 @@ def _of_schema(
             first += len(X)
             yield X, y
 
-    if others["target_name"] is None and named is not None:
-        others["target_name"] = named.name
+    if others["target_name"] is None and schema.target is not None:
+        others["target_name"] = schema.target.name
     return privatize(Release.from_schema(schema), collected(), folder, labels=schema.labels, **others)
 
 

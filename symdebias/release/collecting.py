@@ -31,8 +31,7 @@ _DAYS = ("Y", "M", "W", "D")
 def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
     """Return columns and target of true records; see `symdebias.Schema.collect`."""
     target = schema.target
-    wanted = [column.name for column in schema.columns] + ([] if target is None else [target.name])
-    source, where = _source(data, wanted)
+    source, where = _source(data, names_collected(schema))
     found = {column.name: _values(column, source[column.name], schema.missing, where) for column in schema.columns}
     sizes = {len(values) for values in found.values()}
     if target is None:
@@ -43,6 +42,11 @@ def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
     if schema.labels is not None:
         values = np.where(values == schema.labels[1], 1.0, -1.0)
     return Table(found), values
+
+
+def names_collected(schema: "Schema") -> list[str]:
+    """Return the names of the columns that a schema collects, the target last where there is one."""
+    return [column.name for column in (*schema.columns, *([] if schema.target is None else [schema.target]))]
 
 
 def columns_read(columns: Sequence["Column"], data: Any, missing: Sequence[str]) -> Table:

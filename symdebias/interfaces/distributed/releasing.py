@@ -24,6 +24,7 @@ from symdebias.release import Noised, Release, Schema
 from symdebias.release import load as load_folder
 from symdebias.release.card import require_readable
 from symdebias.release.charging import charge_of
+from symdebias.release.collecting import names_collected
 from symdebias.release.folder import CARD, RECORDS
 from symdebias.release.groups import Outside, report_outside
 from symdebias.release.matrices import bound_to
@@ -257,8 +258,7 @@ def _of_schema(schema: Schema, X: Any, y: Any, target_name: str | None, labels: 
             "y= and labels= stand in the schema, as [target] with a name and categories. Leave them out, and pass a "
             "data frame that has the column of the target."
         )
-    target = schema.target
-    names = [column.name for column in schema.columns] + ([] if target is None else [target.name])
+    names = names_collected(schema)
     if dask().is_dask_collection(X):
         if not hasattr(X, "_meta_nonempty") or getattr(X, "ndim", 0) != 2:
             raise TypeError(
@@ -271,8 +271,8 @@ def _of_schema(schema: Schema, X: Any, y: Any, target_name: str | None, labels: 
                 f"X has no column named {', '.join(missing)}. Name them as the schema does: {', '.join(names)}."
             )
         X = X[names]
-    if target_name is None and target is not None:
-        target_name = target.name
+    if target_name is None and schema.target is not None:
+        target_name = schema.target.name
     return Release.from_schema(schema), X, target_name, schema.labels
 
 
