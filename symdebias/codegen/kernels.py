@@ -614,13 +614,11 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
 
 def prelude(functions: frozenset[str]) -> str:
     """Return the imports and the elementary functions that a module needs, in order of their use."""
-    needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
-    if "step" in needed:
-        needed.add("sign")
-    if "log_normal_cdf" in needed:
-        needed.add("inverse_mills")
-    if "inverse_mills" in needed:
-        needed.add("mills_excess")
+    needed, found = {"exp"}, {name for name in functions if hasattr(elementary, name)}
+    while found:
+        needed |= found
+        called = {name for one in found for name in getattr(elementary, one).__code__.co_names}
+        found = {name for name in called if inspect.isfunction(getattr(elementary, name, None))} - needed
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
     parts = [IMPORTS]
     for name in order:

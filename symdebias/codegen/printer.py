@@ -44,7 +44,7 @@ _FUNCTIONS: dict[type, str] = {
     sp.Abs: "abs",
     sp.Max: "max",
     sp.Min: "min",
-    sp.log: "math.log",
+    sp.log: "log",
     sp.sin: "wave",
     sp.cos: "wave",
     sp.tan: "math.tan",

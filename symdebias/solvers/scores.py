@@ -100,9 +100,28 @@ def deconvolved(
     found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
+    return Scores(values, _most_likely(found, reached, seen))
+
+
+def _most_likely(found: FloatArray, reached: FloatArray, seen: FloatArray) -> FloatArray:
+    """Return probabilities of values after rounds of expectation and maximisation from `found` on, which is written to.
+
+    Parameters
+    ----------
+    found : array of shape (v,), float64
+        The probabilities of values to begin with, all positive.
+    reached : array of shape (c, v), float64
+        The chances of cells given values.
+    seen : array of shape (c,), float64
+        The shares of cells.
+    """
+    expected, grown = np.empty(len(seen)), np.empty(len(found))
     for _ in range(_ROUNDS):
-        found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
-    return Scores(values, found / found.sum())
+        # Rounds are short: arrays of their own would take as long as the products.
+        np.maximum(reached.dot(found, out=expected), 1e-300, out=expected)
+        found *= np.divide(seen, expected, out=expected).dot(reached, out=grown)
+    found /= found.sum()
+    return found
 
 
 def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: ZonalNoise, reach: float) -> Scores:
@@ -122,9 +141,7 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
     spread = math.sqrt(max(square / noise.square_gain - middle**2, 1e-4))
     found = np.exp(-0.5 * ((values - middle) / spread) ** 2) + _WIDE
     found /= found.sum()
-    for _ in range(_ROUNDS):
-        found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
-    return Scores(reach * values, found / found.sum())
+    return Scores(reach * values, _most_likely(found, reached, seen))
 
 
 @dataclass(frozen=True)

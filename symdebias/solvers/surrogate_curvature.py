@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.correction import Correction
 from symdebias.solvers.held import Frame
 from symdebias.solvers.metric import definite
@@ -35,6 +35,57 @@ _SHARES_OF_WAVE = 0.25, 0.5, 1.0
 # Half the width of the cell of a score that stands alone.
 _CELL = 1e-3
 _NONE_HELD = Frame()
+
+
+@dataclass(frozen=True)
+class ReleasedGrid:
+    """Released scores for which true ones are looked at: dense where many are, and as far as they reach.
+
+    They are at equal distances by the inverse hyperbolic sine.
+
+    Attributes
+    ----------
+    values : array of shape (k,), float64
+        The scores, from the least to the largest.
+    middle, core : float
+        What scores are centred by and divided by.
+    """
+
+    values: FloatArray
+    middle: float
+    core: float
+
+    @classmethod
+    def of(cls, released: FloatArray) -> "ReleasedGrid":
+        """Return that of some released scores."""
+        middle = float(np.mean(released))
+        core = float(np.sqrt(np.mean((released - middle) ** 2))) or 1.0
+        low, high = (math.asinh((end - middle) / core) for end in (float(released.min()), float(released.max())))
+        return cls(np.asarray(middle + core * np.sinh(np.linspace(low, high, _RELEASED))), middle, core)
+
+    def places(self, released: FloatArray) -> tuple[IntegerArray, FloatArray]:
+        """Return which value is below each of some scores, and how far it is on the way to the next.
+
+        Parameters
+        ----------
+        released : array of shape (m,), float64
+            Scores that the grid reaches over.
+        """
+        low, high = (math.asinh((end - self.middle) / self.core) for end in (self.values[0], self.values[-1]))
+        if not high > low:
+            return np.zeros(len(released), np.int64), np.zeros(len(released))
+        last = len(self.values) - 1
+        # Many times as fast as a search; where rounding puts a score beside its cell, it is next to the edge.
+        turned = np.arcsinh((released - self.middle) / self.core)
+        below = np.clip((turned - low) * (last / (high - low)), 0, last - 1).astype(np.int64)
+        widths = np.diff(self.values)[below]
+        shares = np.divide(released - self.values[below], widths, where=widths > 0, out=np.zeros(len(released)))
+        return below, shares
+
+    def between(self, numbers: FloatArray, places: tuple[IntegerArray, FloatArray]) -> FloatArray:
+        """Return what lines between numbers at the values come to at `places`."""
+        below, shares = places
+        return np.asarray(numbers[below] + shares * np.diff(numbers)[below])
 
 
 @dataclass(frozen=True)
@@ -182,13 +233,13 @@ class ExcessCurvature:
     def _at_released(self, curvatures: list[FloatArray]) -> FloatArray:
         """Return the mean curvature given the released score of each record that scores are estimated from."""
         grid, released, given = self._given
-        found = np.zeros(len(released))
+        places, found = grid.places(released), np.zeros(len(released))
         for multiplier, one in zip(self.multipliers, curvatures, strict=True):
-            found += multiplier * np.interp(released, grid, given @ one)
+            found += multiplier * grid.between(given @ one, places)
         return found
 
     @functools.cached_property
-    def _given(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _given(self) -> tuple[ReleasedGrid, FloatArray, FloatArray]:
         return given_released(self.known, self.theta)
 
 
@@ -243,17 +294,9 @@ def _half_wave(surrogate: Surrogate) -> float:
     return math.pi * float(sizes.sum() / (sizes @ waves)) if sizes.any() else 0.0
 
 
-def _grid(released: FloatArray) -> FloatArray:
-    """Return values that are dense where many released scores are, and reach as far as they do."""
-    middle = float(np.mean(released))
-    core = float(np.sqrt(np.mean((released - middle) ** 2))) or 1.0
-    low, high = (math.asinh((end - middle) / core) for end in (float(released.min()), float(released.max())))
-    return np.asarray(middle + core * np.sinh(np.linspace(low, high, _RELEASED)))
-
-
 def given_released(
     known: ReleasedRecords, theta: FloatArray, *, quick: bool = False
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[ReleasedGrid, FloatArray, FloatArray]:
     """Return what released scores (residuals) say of true ones at a parameter.
 
     Parameters
@@ -267,7 +310,7 @@ def given_released(
 
     Returns
     -------
-    grid : array of shape (k,), float64
+    grid : ReleasedGrid
         Released scores.
     released : array of shape (m,), float64
         Those of the records that scores are estimated from.
@@ -276,9 +319,9 @@ def given_released(
     """
     sample = known.sample_of()
     released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
-    grid = _grid(released)
+    grid = ReleasedGrid.of(released)
     variance = known.score_variance(theta) + known.target_noise
-    return grid, released, _chances_given(known.scores(theta, quick=quick), grid, variance)
+    return grid, released, _chances_given(known.scores(theta, quick=quick), grid.values, variance)
 
 
 def _chances_given(scores: Scores, released: FloatArray, noise: float) -> FloatArray:

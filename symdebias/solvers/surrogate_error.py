@@ -5,7 +5,7 @@ A surrogate is close to the loss where scores were when it was designed. Farther
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
@@ -54,18 +54,11 @@ class MeanError:
         # A glance is enough for a mean, and an interval asks for it at several places.
         sample, values = known.sample_of(), known.scores(theta, quick=True).values
         grid, released, given = given_released(known, theta, quick=True)
-        below = np.clip(np.searchsorted(grid, released) - 1, 0, len(grid) - 2)
-        widths = np.diff(grid)
-        shares = np.divide(released - grid[below], widths[below], where=widths[below] > 0, out=np.zeros(len(released)))
+        places, has_widths = grid.places(released), bool((np.diff(grid.values) > 0).all())
         errors, slopes = np.zeros((2, len(released)))
         for part, surrogate, multiplier in zip(known.parts.replaced, self._surrogates, self._multipliers, strict=True):
             mean = given @ (surrogate.slope(values) - part.numbers.slope(values))
-            errors += multiplier * _between(mean, below, shares)
-            if (widths > 0).all():
-                slopes += multiplier * _between(np.gradient(mean, grid), below, shares)
+            errors += multiplier * grid.between(mean, places)
+            if has_widths:
+                slopes += multiplier * grid.between(np.gradient(mean, grid.values), places)
         return np.asarray((sample.chances * errors) @ sample.rows - (sample.chances @ slopes) * (known.noise @ theta))
-
-
-def _between(values: FloatArray, below: IntegerArray, shares: FloatArray) -> FloatArray:
-    """Return numbers between those of a grid, by the places below and how far they are on the way to the next."""
-    return np.asarray(values[below] + shares * np.diff(values)[below])

@@ -35,16 +35,82 @@ def test_exp_down_to_its_last_normal_result():
     assert compiled(np.nextafter(last, -np.inf)) == 0.0
 
 
-@pytest.mark.parametrize("name", ["exp", "sign"])
+POSITIVE = np.concatenate(
+    [
+        np.geomspace(5e-324, 1.7e308, 801),
+        np.linspace(0.5, 2.0, 401),
+        [1 + 2**-52, 1 - 2**-53, math.sqrt(2), math.sqrt(0.5), 2.2250738585072014e-308],
+    ]
+)
+
+
+def off(found, exact):
+    """The relative error of a number, in 60 digits."""
+    with mpmath.workdps(60):
+        return float(abs(mpmath.mpf(float(found)) - exact) / max(abs(exact), mpmath.mpf(2) ** -1060))
+
+
+def test_log_to_one_ulp():
+    """Of 1 it is 0, beside 1 it keeps all digits, and below the least normal number as well."""
+    compiled = numba.njit(elementary.log)
+    for x in POSITIVE:
+        with mpmath.workdps(60):
+            assert off(compiled(x), mpmath.log(mpmath.mpf(x))) < 2.3e-16
+    assert compiled(1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("x", "value"), [(0.0, -math.inf), (-0.0, -math.inf), (math.inf, math.inf), (-1.0, math.nan), (-math.inf, math.nan)]
+)
+@np.errstate(all="ignore")
+def test_log_at_the_ends(x, value):
+    for log in (elementary.log, numba.njit(elementary.log)):
+        np.testing.assert_equal(float(log(x)), value)
+
+
+def test_inverse_hyperbolic_tangents_near_zero():
+    compiled = numba.njit(elementary.small_artanh)
+    for s in np.concatenate([np.linspace(-1 / 3, 1 / 3, 401), np.geomspace(1e-300, 0.3, 101)]):
+        with mpmath.workdps(60):
+            assert off(compiled(s), mpmath.atanh(mpmath.mpf(s))) < 4.5e-16
+
+
+def test_hazards_of_the_normal_law():
+    compiled = numba.njit(elementary.tail_excess)
+    for a in np.concatenate([np.linspace(0, 30, 601), np.geomspace(1e-12, 1e3, 101)]):
+        with mpmath.workdps(60):
+            x = mpmath.mpf(a)
+            # Far out the difference of hazard and score is told by its expansion.
+            exact = mpmath.npdf(x) / (mpmath.erfc(x / mpmath.sqrt(2)) / 2) - x if a < 30 else None
+            if exact is None:
+                exact = mpmath.mpf(0)
+                for k in range(200, 0, -1):
+                    exact = k / (x + exact)
+            assert off(compiled(a), exact) < 1e-15
+    assert compiled(math.inf) == 0.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "sign", "log", "softplus", "small_artanh", "tail_excess", "mills_excess", "inverse_mills", "log_normal_cdf"],
+)
+@np.errstate(all="ignore")
 def test_nan_stays_nan(name):
+    assert math.isnan(getattr(elementary, name)(math.nan))
+
+
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_compiled_nan_stays_nan(name):
     assert math.isnan(numba.njit(getattr(elementary, name))(math.nan))
 
 
 @np.errstate(all="ignore")
 def test_plain_python_is_the_twin_of_the_compiled_function():
-    compiled = numba.njit(elementary.exp)
-    for x in GRID[::7]:
-        assert elementary.exp(x) == compiled(x)
+    for name, grid in (("exp", GRID), ("log", POSITIVE), ("small_artanh", np.linspace(-0.3, 0.3, 70))):
+        function = getattr(elementary, name)
+        compiled = numba.njit(function)
+        for x in grid[::7]:
+            assert function(x) == compiled(x)
 
 
 @pytest.mark.parametrize(("name", "oracle"), [("expit", special.expit), ("softplus", lambda x: np.logaddexp(0, x))])

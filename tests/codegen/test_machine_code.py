@@ -4,10 +4,12 @@ import dataclasses
 import platform
 import re
 
+import numpy as np
 import pytest
 import sympy as sp
 from instances import U, Y
 
+import symdebias as sd
 from symdebias.codegen import cache
 from symdebias.codegen.direct import widths
 from symdebias.codegen.kernels import Kernels
@@ -94,3 +96,28 @@ def test_vectors_are_as_wide_as_the_processor_has_them(nothing_compiled):
     kernels = Kernels(PROGRAM)
     counts = {name: widest(cache.compile_kernel(kernels.source(name))) for name in NAMES}
     assert min(counts.values()) >= POLYNOMIAL, counts
+
+
+# What a processor calls for one number at a time.
+LIBRARY = r"\b(?:exp|exp2|expm1|log|log2|log1p|pow|erfc?|tanh|sin|cos)\b"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        sd.losses.logistic(),
+        sd.losses.probit(),
+        sd.losses.negative_binomial(2.0),
+        sd.losses.cauchy(),
+        sd.losses.quantile(0.5),
+        sd.losses.exponential(),
+    ],
+    ids=lambda loss: loss.name,
+)
+def test_no_library_is_called_for_each_record(loss, nothing_compiled):
+    values = loss.target_values or (1.0, 2.0)
+    records = sd.debias(loss, sd.Release(target=None)).records(np.eye(2), np.array(values, dtype=float))
+    kernel = cache.compile_kernel(records.correction.kernels.source("mean_derivatives"))
+    called = re.findall(LIBRARY, "\n".join(kernel.inspect_asm().values()))
+    assert called == []
+    assert packed(kernel) >= MANY
