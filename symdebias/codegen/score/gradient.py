@@ -21,7 +21,7 @@ _MOST_ASKED_FOR, _NUMBERS_AHEAD, _ROWS_AHEAD = 512, 2**16, 32
 # So many numbers that are the same for all records, and waves, do not stand in the registers of one loop.
 _MANY_COEFFICIENTS = 16
 # The slopes in so many symbols of statistics are kept.
-_MOST_KEPT = 4
+_MOST_KEPT = 32
 
 
 def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_columns: bool = False) -> Piece:
