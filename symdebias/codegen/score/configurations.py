@@ -30,25 +30,36 @@ class Configurations(Statistic):
 
     def share(self, at: Place) -> Share:
         """Return what combinations add to the scores and to the gradient."""
-        p, q, m = at.columns.sizes
-        lookups = [f"joint = int(X[i, {p}])"]
-        lookups += [f"joint = joint*{self.label_codes} + int(y[i])"] if self.label_codes else []
+        _, q, m = at.columns.sizes
         offset, summed = self.offset(at, "j"), f"sums[{at.sums} + a*{m} + k]"
         loops = [f"for a in range({self.count}):", f"    for k in range({m}):", f"        for j in range({q}):"]
         shifted = [*loops, f"            shift[a, k] += {offset}*theta[k*{q} + j]"]
         return Share(
             before=[f"shift = np.zeros(({self.count}, {m}))", *shifted],
-            lookups=lookups,
+            lookups=self.lookups(at),
             assemble=[*loops, f"            gradient[k*{q} + j] += {summed}*{offset}"],
         )
 
+    def lookups(self, at: Place) -> list[str]:
+        """Return lines that look up which combination was observed for record i."""
+        lines = [f"joint = int(X[i, {len(at.columns.linear)}])"]
+        return [*lines, *([f"joint = joint*{self.label_codes} + int(y[i])"] if self.label_codes else [])]
+
+    def weight(self, at: Place) -> str:
+        """Return the weight of combination ``a`` for what was observed."""
+        return f"noise[{at.noise} + joint*{self.count} + a]"
+
+    def level(self, at: Place) -> list[str]:
+        """Return lines that look up the target of combination ``a``, where it has one of its own."""
+        levels = at.noise + self.observations * self.count + self.count * at.columns.parameters
+        return [f"level = noise[{levels} + a]"] if self.label_codes else []
+
     def each(self, at: Place, body: Sequence[str]) -> list[str]:
         """Return lines that run lines for each combination with its weight ``share``."""
-        levels = at.noise + self.observations * self.count + self.count * at.columns.parameters
         return [
             f"for a in range({self.count}):",
-            f"    share = noise[{at.noise} + joint*{self.count} + a]",
-            *([f"    level = noise[{levels} + a]"] if self.label_codes else []),
+            f"    share = {self.weight(at)}",
+            *("    " + line for line in self.level(at)),
             *(f"    score{k} = base{k} + shift[a, {k}]" for k in range(len(at.columns.scores))),
             *("    " + line for line in body),
         ]

@@ -46,8 +46,8 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     for k, slope in enumerate(slopes):
         inside.append(f"part{k} = ({slope}){factor}")
         inside.append(f"slope{k} {'+' if enumerated else ''}= part{k}")
-        if loop.combinations is not None:
-            inside.append(f"sums[{loop.combinations[1].sums} + a*{m} + {k}] += part{k}")
+        if enumerated:
+            inside.append(f"shifted{k} += part{k}")
     by_symbol: list[str] = []
     collected: list[Collected] = []
     for statistic, at in loop.placed:
@@ -60,17 +60,13 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
         else:
             inside.append(f"d{n} += ({text}){factor}")
     inside += [line for part in collected for line in part.inside]
-    reset = [*(f"slope{k} = 0.0" for k in range(m)), *(line for part in collected for line in part.reset)]
-    each = [
-        [
-            *(reset if enumerated else []),
-            *loop.lookups(),
-            *loop.each(statements, inside),
-            *(line for part in collected for line in part.done),
-        ]
-    ]
-    if _wave_lines(loop, statements):
-        each = _in_turns(loop, statements, inside)
+    done = [line for part in collected for line in part.done]
+    if enumerated:
+        middle = _over_combinations(loop, statements, inside, done, _accumulated(loop))
+    elif _wave_lines(loop, statements):
+        middle = _over_records(loop, _in_turns(loop, statements, inside))
+    else:
+        middle = _over_records(loop, [[*loop.lookups(), *loop.each(statements, inside), *done]])
     totals = [f"d{n}" for n in range(len(by_symbol))] + [name for part in collected for name in part.totals]
     before = [
         *_exponentials_at_once(loop.before(statements, slopes=True), _place_of_exponentials(loop, statements)),
@@ -82,7 +78,7 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
     place = _place_of_sums(loop, statements)
-    lines = _in_loops(loop, before, each, after, place, by_columns=by_columns)
+    lines = _in_loops(columns, before, middle, after, place, by_columns=by_columns)
     functions = loop.functions
     if columns.is_along_rows and not by_columns:
         functions += along_rows.text(len(columns.linear), loop.width)
@@ -93,7 +89,8 @@ def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
     """Return how many numbers are kept of a block.
 
     They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
-    gradient, waves, the sums of slopes times columns, and exponentials that are the same for all records, by eights.
+    gradient, what is summed over combinations of categories and the weights of these, waves, the sums of slopes times
+    columns, and exponentials that are the same for all records, by eights.
     """
     _, found, _ = _parted(statements.setup)
     return _place_of_exponentials(loop, statements) + -(-len(found) // 8) * 8
@@ -193,7 +190,19 @@ def _needed(lines: Sequence[str], by: Iterable[str]) -> list[str]:
 
 
 def _place_of_waves(loop: RecordLoop) -> int:
-    return (len(loop.columns.scores) + (len(loop.symbols) if _is_kept(loop) else 0)) * BLOCK
+    blocks = len(loop.columns.scores) + (len(loop.symbols) if _is_kept(loop) else 0)
+    if loop.combinations is not None:
+        blocks += len(_accumulated(loop)) + 1
+    return blocks * BLOCK
+
+
+def _accumulated(loop: RecordLoop) -> list[str]:
+    """Return the names of what is summed over the combinations of categories of a record."""
+    names = [f"slope{k}" for k in range(len(loop.columns.scores))]
+    for statistic, at in loop.placed:
+        slopes = ["0"] * len(statistic.record_symbols)
+        names += statistic.collect(at, slopes, "", enumerated=True).accumulated
+    return names
 
 
 def _place_of_sums(loop: RecordLoop, statements: Statements) -> int:
@@ -221,10 +230,81 @@ def _kept(loop: RecordLoop, symbol: int) -> str:
     return f"kept[{(len(loop.columns.scores) + symbol) * BLOCK} + n]"
 
 
+# Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask if what
+# they write lies as far behind an array as that is long.
+_EVERY = ("for n in range(stop - start):", "    i = first_row + np.uint64(n)")
+
+
+def _over_records(loop: RecordLoop, each: list[list[str]]) -> list[str]:
+    """Return loops over records from their scores to their slopes, which take the place of the scores."""
+    held = [f"kept[{k * BLOCK} + n]" for k in range(len(loop.columns.scores))]
+    start = [*_EVERY, *(f"    base{k} = {place}" for k, place in enumerate(held))]
+    lines = [line for one in each for line in (*start, *("    " + text for text in one))]
+    return [*lines, *_handed_on(loop.columns)]
+
+
+def _handed_on(columns: ScoreColumns) -> list[str]:
+    """Return the last lines of a record: its slopes take the place of its scores."""
+    scores = range(len(columns.scores))
+    return [
+        *(f"    kept[{k * BLOCK} + n] = slope{k}" for k in scores),
+        *(f"    total{k} += slope{k}" for k in scores if columns.intercept is not None),
+    ]
+
+
+def _over_combinations(
+    loop: RecordLoop, statements: Statements, inside: Sequence[str], done: Sequence[str], accumulated: Sequence[str]
+) -> list[str]:
+    """Return the same for records that are summed over combinations of categories.
+
+    One combination after another, each with all records of a block: loops over records vectorise. Weights are looked
+    up in a loop of their own, which does not.
+
+    Parameters
+    ----------
+    loop, statements
+        As for `accumulate`.
+    inside, done : sequence of str
+        Lines of a record for each combination, and after them.
+    accumulated : sequence of str
+        The names of what is summed over combinations.
+    """
+    assert loop.combinations is not None
+    (configurations, at), scores = loop.combinations, range(len(loop.columns.scores))
+    first = len(scores)
+    places = {name: f"kept[{(first + k) * BLOCK} + n]" for k, name in enumerate(accumulated)}
+    share = f"kept[{(first + len(places)) * BLOCK} + n]"
+    lookups = [line for line in loop.lookups() if line not in configurations.lookups(at)]
+    each = [
+        *(f"shift{k}, shifted{k} = shift[a, {k}], 0.0" for k in scores),
+        *configurations.level(at),
+        *_EVERY,
+        *("    " + line for line in configurations.lookups(at)),
+        f"    {share} = {configurations.weight(at)}",
+        *_EVERY,
+        f"    share = {share}",
+        *(f"    score{k} = kept[{k * BLOCK} + n] + shift{k}" for k in scores),
+        *(f"    {name} = {place}" for name, place in places.items()),
+        *("    " + line for line in (*lookups, *statements.record, *inside)),
+        *(f"    {place} = {name}" for name, place in places.items()),
+        *(f"sums[{at.sums} + a*{len(scores)} + {k}] += shifted{k}" for k in scores),
+    ]
+    return [
+        *_EVERY,
+        *(f"    {place} = 0.0" for place in places.values()),
+        f"for a in range({configurations.count}):",
+        *("    " + line for line in each),
+        *_EVERY,
+        *(f"    {name} = {place}" for name, place in places.items()),
+        *("    " + line for line in (*lookups, *done)),
+        *_handed_on(loop.columns),
+    ]
+
+
 def _in_loops(
-    loop: RecordLoop,
+    columns: ScoreColumns,
     before: list[str],
-    each: list[list[str]],
+    middle: list[str],
     after: list[str],
     place_of_sums: int,
     *,
@@ -234,22 +314,18 @@ def _in_loops(
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
     """
-    columns = loop.columns
     scores = range(len(columns.scores))
     p = len(columns.linear)
     held = [f"kept[{k * BLOCK} + n]" for k in scores]
-    # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask if
-    # what they write lies as far behind an array as that is long.
-    every = ["for n in range(stop - start):", "    i = first_row + np.uint64(n)"]
     if by_columns or p <= 1:
         first, inside, last = _sums_unrolled(columns)
         base = [
-            *every,
+            *_EVERY,
             *("    " + line for line in columns.base(unrolled=True)),
             *(f"    {place} = base{k}" for k, place in enumerate(held)),
         ]
         sums = [
-            *every,
+            *_EVERY,
             *(f"    slope{k} = {place}" for k, place in enumerate(held)),
             *("    " + line for line in inside),
         ]
@@ -257,16 +333,12 @@ def _in_loops(
         first, base, sums, last = _along_rows(columns, place_of_sums)
     else:
         first, base, sums, last = _by_rows(columns, place_of_sums)
-    start = [*every, *(f"    base{k} = {place}" for k, place in enumerate(held))]
-    middle = [line for lines in each for line in (*start, *("    " + one for one in lines))]
     return [
         *before,
         *first,
         "first_row = np.uint64(start)",
         *base,
         *middle,
-        *(f"    {place} = slope{k}" for k, place in enumerate(held)),
-        *(f"    total{k} += slope{k}" for k in scores if columns.intercept is not None),
         *sums,
         *last,
         *after,

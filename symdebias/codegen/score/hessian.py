@@ -8,7 +8,7 @@ vectorise.
 
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,11 +114,14 @@ class _Pass:
         self.varying, self.fixed = len(loop.record_symbols), len(loop.symbols)
         self.start = m + self.varying
         self.moving = bool(self.varying or self.combinations)
+        # Combinations of categories are taken one after another, each with all records of a block, where nothing else
+        # that varies with the record adds to gradients and Hessian by itself.
+        self.in_turn = self.combinations is not None and not self.varying
         # Statistics whose sums over records are finished apart leave whole gradients, the others slopes.
         self.sums_of_records = {
             name: shape for one, at in loop.placed for name, shape in one.record_sums(at, self.fixed).items()
         }
-        self.leaves = not self.moving or bool(self.sums_of_records)
+        self.leaves = not self.moving or self.in_turn or bool(self.sums_of_records)
         # What multiplies x twice; and once: slopes, then the mixed derivatives of symbols and scores.
         self.pairs = list(itertools.combinations_with_replacement(range(m), 2))
         self.twice = [self.second(*pair) for pair in self.pairs]
@@ -162,8 +165,7 @@ class _Pass:
             # Scores from the tile, in a loop of their own: one that reads columns of records and has much to do is not
             # vectorised.
             *("    " + line for line in self._scored()),
-            "    for i in range(count):",
-            *("        " + line for line in self._record()),
+            *("    " + line for line in (self._over_combinations() if self.in_turn else self._over_records())),
             *(self._left_gradients() if self.moving else self._left()),
             *("    " + line for one, at in self.loop.placed for line in one.block_derivatives(at)),
             "    add_moments(tile, kept, count, square, line, scaled)",
@@ -218,11 +220,13 @@ class _Pass:
         if self.combinations is not None:
             count = self.combinations[0].count
             shapes |= {"held": (self.kept, count), "shifted": (twice, count, rows)}
+            # Of one combination: the weights of records, and what multiplies x twice, and the slopes.
+            shapes |= {"shares": (BLOCK,), "parts": ((twice + len(self.columns.scores)) * BLOCK,)}
         if self.varying:
             shapes |= dict.fromkeys(("row", "shift_row"), (self.columns.parameters,))
             shapes |= {"bent": (self.varying, size), "pull": (size,)}
         if self.moving:
-            return shapes | {"moved": (size,), "own": (BLOCK, size), "whole": (self.fixed, size)}
+            return shapes | {"moved": (size,), "own": (size * BLOCK,), "whole": (self.fixed, size)}
         return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
 
     def _scored(self) -> list[str]:
@@ -247,8 +251,8 @@ class _Pass:
             ]
         return lines
 
-    def _record(self) -> list[str]:
-        """Return the lines of record i: what is summed of it, and what is kept."""
+    def _over_records(self) -> list[str]:
+        """Return the loop over the records of a block: what is summed of them, and what is kept."""
         columns, factor, size = self.columns, self.factor, self.columns.number_of_parameters
         inside = [f"value += ({self.statements.results[0]}){factor}"]
         for n, text in enumerate((*self.twice, *self.once)):
@@ -258,21 +262,78 @@ class _Pass:
                 part = "part"
             inside.append(f"kept{n} {self.assign} {part}")
             inside += self._shifted(n)
-        start, fixed = self.start, self.fixed
-        inside += [f"both{n}_{o} += ({self.second(start + n, start + o)}){factor}" for n, o in self.bends]
-        last = self.kept - fixed
-        for n in range(fixed):
-            inside += [f"part = ({self.first(start + n)}){factor}", f"first{n} += part"]
-            inside.append(f"kept{last + n} {self.assign} part")
-        inside += self._of_records()
-        return [
+        inside += [*self._of_symbols(lambda n: f"kept{n}"), *self._of_records()]
+        lines = [
             *(f"base{k} = bases[{k * BLOCK} + i]" for k in range(len(columns.scores))),
             *self.loop.lookups(),
             *(f"kept{n} = 0.0" for n in range(self.kept) if self.combinations),
             *([f"for j in range({size}):", "    moved[j] = 0.0"] if self.moving else []),
             *self.loop.each(self.statements, inside),
             *(f"kept[{n * BLOCK} + i] = kept{n}" for n in range(self.kept)),
-            *([f"for j in range({size}):", "    own[i, j] = moved[j]"] if self.moving else []),
+            *([f"for j in range({size}):", f"    own[j*{BLOCK} + i] = moved[j]"] if self.moving else []),
+        ]
+        return ["for i in range(count):", *("    " + line for line in lines)]
+
+    def _of_symbols(self, kept: Callable[[int], str]) -> list[str]:
+        """Return the lines of a record that sum and keep its derivatives by the symbols of statistics."""
+        start, factor = self.start, self.factor
+        lines = [f"both{n}_{o} += ({self.second(start + n, start + o)}){factor}" for n, o in self.bends]
+        for n in range(self.fixed):
+            lines += [f"part = ({self.first(start + n)}){factor}", f"first{n} += part"]
+            lines.append(f"{kept(self.kept - self.fixed + n)} {self.assign} part")
+        return lines
+
+    def _over_combinations(self) -> list[str]:
+        """Return the same for records that are summed over combinations of categories, one combination after another.
+
+        Loops over records then vectorise. What the offsets of a combination multiply is summed by itself.
+        """
+        assert self.combinations is not None
+        (configurations, at), columns = self.combinations, self.columns
+        _, q, m = columns.sizes
+        scores, twice, size = range(m), len(self.twice), columns.number_of_parameters
+        inside = [f"value += ({self.statements.results[0]}){self.factor}"]
+        for n, text in enumerate((*self.twice, *self.once)):
+            inside += [f"part = ({text}){self.factor}", f"kept[{n * BLOCK} + i] += part", f"held{n} += part"]
+            inside += [f"parts[{n * BLOCK} + i] = part"] if n < twice + m else []
+        inside += self._of_symbols(lambda n: f"kept[{n * BLOCK} + i]")
+        lookups = [line for line in self.loop.lookups() if line not in configurations.lookups(at)]
+        each = [
+            *(f"shift{k} = shift[a, {k}]" for k in scores),
+            *configurations.level(at),
+            "for i in range(count):",
+            *("    " + line for line in configurations.lookups(at)),
+            f"    shares[i] = {configurations.weight(at)}",
+            *(f"held{n} = 0.0" for n in range(twice + len(self.once))),
+            "for i in range(count):",
+            "    share = shares[i]",
+            *(f"    score{k} = bases[{k * BLOCK} + i] + shift{k}" for k in scores),
+            *("    " + line for line in (*lookups, *self.statements.record, *inside)),
+            *(f"held[{n}, a] += held{n}" for n in range(twice + len(self.once))),
+            f"for n in range({twice}):",
+            f"    for j in range({self.rows}):",
+            "        part = 0.0",
+            "        for i in range(count):",
+            f"            part += parts[n*{BLOCK} + i]*tile[j*{STRIDE} + i]",
+            "        shifted[n, a, j] += part",
+            "if is_asked_for:",
+            f"    for k in range({m}):",
+            f"        for j in range({q}):",
+            f"            part = {configurations.offset(at, 'j')}",
+            # Most combinations move few parameters.
+            "            if part != 0.0:",
+            "                for i in range(count):",
+            f"                    own[(k*{q} + j)*{BLOCK} + i] += parts[({twice} + k)*{BLOCK} + i]*part",
+        ]
+        return [
+            "is_asked_for = meat.shape[0] + slopes.shape[0] > 0",
+            f"for i in range({self.kept * BLOCK}):",
+            "    kept[i] = 0.0",
+            "if is_asked_for:",
+            f"    for i in range({size * BLOCK}):",
+            "        own[i] = 0.0",
+            f"for a in range({configurations.count}):",
+            *("    " + line for line in each),
         ]
 
     @property
@@ -299,7 +360,7 @@ class _Pass:
             *("        " + line for line in self._moved_rows()),
             f"        for j in range({self.columns.number_of_parameters}):",
             "            for i in range(count):",
-            "                slopes[j, start + i] = own[i, j]",
+            f"                slopes[j, start + i] = own[j*{BLOCK} + i]",
             "        continue",
         ]
 
@@ -340,33 +401,41 @@ class _Pass:
     # ---- outer products of gradients ---------------------------------------------------------------------
 
     def _moved_products(self) -> list[str]:
-        """Return lines that add the outer products of the gradients of a block, row by row."""
+        """Return lines that add the outer products of the gradients of a block."""
         size = self.columns.number_of_parameters
         return [
             *self._moved_rows(),
-            "for i in range(count):",
-            f"    for j in range({size}):",
-            f"        for l in range({size}):",
-            "            meat[j, l] += own[i, j]*own[i, l]",
+            f"for j in range({size}):",
+            f"    for l in range(j, {size}):",
+            "        part = 0.0",
+            "        for i in range(count):",
+            f"            part += own[j*{BLOCK} + i]*own[l*{BLOCK} + i]",
+            "        meat[j, l] += part",
+            "        if l > j:",
+            "            meat[l, j] += part",
         ]
 
     def _moved_rows(self) -> list[str]:
         """Return lines that complete the gradients of a block."""
         q, m, size = self.columns.parameters, len(self.columns.scores), self.columns.number_of_parameters
         first, once = len(self.twice), len(self.once)
-        lines = ["for i in range(count):"]
-        lines += [
-            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * STRIDE} + i]"
-            for k in range(m)
-            for j, place in enumerate(self.places)
-        ]
+        lines = []
+        for k in range(m if self.rows else 0):
+            lines += [
+                f"for j in range({self.rows}):",
+                f"    l = {k * q} + {places_text(self.places, 'j')}",
+                "    for i in range(count):",
+                f"        own[l*{BLOCK} + i] += kept[{(first + k) * BLOCK} + i]*tile[j*{STRIDE} + i]",
+            ]
         if self.fixed:
             lines += [
-                f"    for n in range({self.fixed}):",
-                f"        for j in range({size}):",
-                f"            own[i, j] += kept[({first + once} + n)*{BLOCK} + i]*whole[n, j]",
+                f"for n in range({self.fixed}):",
+                f"    for j in range({size}):",
+                "        part = whole[n, j]",
+                "        for i in range(count):",
+                f"            own[j*{BLOCK} + i] += kept[({first + once} + n)*{BLOCK} + i]*part",
             ]
-        return lines if len(lines) > 1 else []
+        return lines
 
     def _products(self) -> list[str]:
         """Return lines that add moments of products of what is kept: of them `_finish` makes the outer products."""

@@ -203,7 +203,7 @@ class RecordNoise(Statistic):
         columns = [column for _, column in self._columns(at)]
         return Collected(
             totals=[f"b{i}_{g}" for i, g in both],
-            reset=[f"bend{i} = 0.0" for i in range(len(self.variances))],
+            accumulated=[f"bend{i}" for i in range(len(self.variances))],
             inside=[f"bend{i} {'+' if enumerated else ''}= ({slope}){factor}" for i, slope in enumerate(slopes)],
             done=[f"b{i}_{g} += bend{i}*{columns[g]}" for i, g in both],
             after=[f"sums[{at.sums + i * len(self.noisy) + g}] += b{i}_{g}" for i, g in both],

@@ -69,8 +69,8 @@ class Collected:
 
     totals: Sequence[str] = ()  # Names of numbers that begin at zero.
     before: Sequence[str] = ()  # Lines before the loop over records.
-    # Lines of a record: before its combinations of categories, for each of them (or once), and after them.
-    reset: Sequence[str] = ()
+    accumulated: Sequence[str] = ()  # Names of numbers of a record that are summed over combinations of categories.
+    # Lines of a record: for each of these (or once), and after them.
     inside: Sequence[str] = ()
     done: Sequence[str] = ()
     after: Sequence[str] = ()  # Lines after the loop, which add to ``sums``.
