@@ -92,7 +92,17 @@ def test_hazards_of_the_normal_law():
 
 @pytest.mark.parametrize(
     "name",
-    ["exp", "sign", "log", "softplus", "small_artanh", "tail_excess", "mills_excess", "inverse_mills", "log_normal_cdf"],
+    [
+        "exp",
+        "sign",
+        "log",
+        "softplus",
+        "small_artanh",
+        "tail_excess",
+        "mills_excess",
+        "inverse_mills",
+        "log_normal_cdf",
+    ],
 )
 @np.errstate(all="ignore")
 def test_nan_stays_nan(name):

@@ -30,6 +30,7 @@ PACKED = {
     "x86_64": r"\bv?(?:fn?m(?:add|sub)\d{3}|mul|add|sub)pd\b",
     "aarch64": r"\b(?:fmla|fmls|fmul|fadd|fsub)\s+v\d+\.2d\b",
 }
+DIVIDED = {"x86_64": r"\bv?divpd\b", "aarch64": r"\bfdiv\s+v\d+\.2d\b"}
 MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
 NAMES = ("sgd_pass", "mean_derivatives")
 # There are 62 to 99 and 91 to 139 on processors of x86, by fours: the polynomial of the exponential alone has 11
@@ -46,10 +47,10 @@ def nothing_compiled(monkeypatch):
         monkeypatch.setattr(cache, name, {})
 
 
-def packed(kernel):
-    if MACHINE not in PACKED:
+def packed(kernel, words=PACKED):
+    if MACHINE not in words:
         pytest.skip(f"no words for the vector instructions of {platform.machine()}")
-    return len(re.findall(PACKED[MACHINE], "\n".join(kernel.inspect_asm().values())))
+    return len(re.findall(words[MACHINE], "\n".join(kernel.inspect_asm().values())))
 
 
 def freedoms(kernel):
@@ -121,3 +122,14 @@ def test_no_library_is_called_for_each_record(loss, nothing_compiled):
     called = re.findall(LIBRARY, "\n".join(kernel.inspect_asm().values()))
     assert called == []
     assert packed(kernel) >= MANY
+
+
+@pytest.mark.parametrize("name", ["mean_gradient", "mean_derivatives"])
+def test_loops_over_records_of_each_combination_are_vectorised(name, nothing_compiled):
+    channel = sd.RandomizedResponse(epsilon=2.0, categories=("l", "m", "h"))
+    release = sd.Release({"a": channel}, sd.RandomizedResponse(epsilon=2.0), noiseless=("b", "c"))
+    corrected = sd.debias(sd.losses.logistic(), release)
+    records = corrected.records(np.array([[0.0, 0.5, -0.5], [1.0, 1.0, 0.0]]), np.array([-1.0, 1.0]))
+    enumerated = records.under(records.correction.enumerated)
+    # The slope of the loss divides by what the exponential is part of, and nothing else divides.
+    assert packed(cache.compile_kernel(enumerated.correction.kernels.source(name)), DIVIDED) > 0
