@@ -40,6 +40,17 @@ _NUMBERS, _LEAST_POWER, _MOST_POWER = 2**17, 8, 14
 _BROKEN, _KURTOSIS = 4.0, 10.0
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
+# Complex numbers, and what the scores of a theta are kept under.
+ComplexArray = np.ndarray[Any, np.dtype[np.complex128]]
+_LAST = "released scores"
+
+
+def _turned(angles: FloatArray) -> ComplexArray:
+    """Return exp(i a): by sine and cosine, as NumPy takes its time over complex exponentials."""
+    found = np.empty(angles.shape, dtype=np.complex128)
+    np.cos(angles, out=found.real)
+    np.sin(angles, out=found.imag)
+    return found
 
 
 def _rows_at_once(columns: int) -> int:
@@ -58,6 +69,10 @@ class Category:
     def unbiased(self, function: Callable[[FloatArray], Any]) -> Any:
         """Return unbiased estimates of a function of the score's part, by record."""
         return (self.weights @ function(self.values))[self.codes]
+
+    def channeled(self, frequencies: FloatArray) -> ComplexArray:
+        """Return by category unbiased estimates of waves of these frequencies, of shape (categories, frequencies)."""
+        return np.asarray(self.weights @ np.exp(1j * np.multiply.outer(self.values, frequencies)))
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,16 @@ class ReleasedScores:
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray) -> "ReleasedScores":
-        """Return the scores of records at a theta of shape (q,)."""
+        """Return the scores of records at a theta of shape (q,); those of the last theta are kept with the records."""
+        kept = records.memo.get(_LAST)
+        if kept is None or kept[0] != theta.tobytes():
+            kept = theta.tobytes(), cls._of(records, theta)
+            records.memo[_LAST] = kept
+        found: ReleasedScores = kept[1]
+        return found
+
+    @classmethod
+    def _of(cls, records: Records, theta: FloatArray) -> "ReleasedScores":
         release, matrix = records.release, records.matrix
         design = release.design(matrix.shape[1])
         covariance = design.covariance.copy()
@@ -107,7 +131,11 @@ class ReleasedScores:
         at = theta[design.linear_parameters]
         constant = theta[-1] if design.intercept else 0.0
         public = np.array([part.noise is None for part in design.linear], dtype=bool)
-        linear, bound = np.empty(len(matrix)), 0.0
+        # By column of the matrix, of which no others are copied: those of categories count nothing here.
+        by_column, known = np.zeros((2, matrix.shape[1]))
+        np.add.at(by_column, design.linear_columns, at)
+        np.add.at(known, design.linear_columns, at * public)
+        linear, bound = np.empty(len(matrix)), abs(float(constant))
         coded = [(column, column.rows(len(theta)) @ theta) for column in design.categorical]
         coded = [(column, values) for column, values in coded if values.any()]
         codes: list[IntegerArray] = [np.empty(len(matrix), dtype=np.int64) for _ in coded]
@@ -115,9 +143,10 @@ class ReleasedScores:
         for start in range(0, len(matrix), step):
             rows = slice(start, start + step)
             block = matrix[rows]
-            columns = block[:, design.linear_columns]
-            linear[rows] = columns @ at + constant
-            bound = max(bound, float(np.abs(columns @ (at * public) + constant).max()))
+            np.matmul(block, by_column, out=linear[rows])
+            linear[rows] += constant
+            if known.any():
+                bound = max(bound, float(np.abs(block @ known + constant).max()))
             for own, (column, _) in zip(codes, coded, strict=True):
                 own[rows] = block[:, column.column].astype(np.int64)
         for group, (_, mechanism) in enumerate(release.groups):
@@ -176,10 +205,21 @@ class ReleasedScores:
             total += column.unbiased(np.square) - column.unbiased(np.asarray) ** 2
         return total
 
-    def waves(self, frequency: float, count: int) -> Iterator[np.ndarray[Any, np.dtype[np.complex128]]]:
+    def waves(self, frequency: float, count: int) -> Iterator[ComplexArray]:
         """Yield unbiased estimates of exp(i k h u), k = 1 to count, at true scores u, each of shape (n,)."""
-        step = np.exp(1j * frequency * self.linear)
         w = frequency * np.arange(1, count + 1)
+        step = _turned(frequency * self.linear)
+        tables = [(column.channeled(w), column.codes) for column in self.categories]
+        power = np.ones_like(step)
+        for place, growth in enumerate(self._growths(w)):
+            power *= step
+            wave = power * growth
+            for table, codes in tables:
+                wave *= table[codes, place]
+            yield wave
+
+    def _growths(self, w: FloatArray) -> FloatArray:
+        """Return what waves of some frequencies are multiplied with, so that the noise is undone but for channels."""
         factors = np.exp(self.normal * w**2 / 2)
         for noise, parameter in self.others:
             factors = factors * numeric(1 / noise.characteristic_function, (FREQUENCY,))(w * parameter)
@@ -187,30 +227,29 @@ class ReleasedScores:
             assert isinstance(law, SphericalNoise)  # see require_waves
             square = sp.Symbol("square", real=True)
             factors = factors * numeric(law.factor(square), (square,))(-form * w**2)
-        power = np.ones_like(step)
-        for place in range(count):
-            power = power * step
-            wave = power * factors[place]
-            for column in self.categories:
-                wave = wave * (column.weights @ np.exp(1j * w[place] * column.values))[column.codes]
-            yield wave
+        return np.asarray(factors)
+
+    def _real_sums(self, frequency: float, coefficients: ComplexArray) -> FloatArray:
+        """Return the real parts of sums of `waves`, by their coefficients of shape (m, K): of shape (n, m)."""
+        w = frequency * np.arange(1, coefficients.shape[1] + 1)
+        scaled, tables = coefficients * self._growths(w), [column.channeled(w) for column in self.categories]
+        found = np.empty((len(self.linear), len(coefficients)))
+        # Waves take the room of several columns: some thousand records at a time.
+        for start in range(0, len(found), _BLOCK):
+            part = self.taken(slice(start, start + _BLOCK))
+            step = _turned(frequency * part.linear)
+            waves = np.empty((len(w), len(step)), dtype=np.complex128)
+            waves[:1] = step
+            for place in range(1, len(w)):
+                np.multiply(waves[place - 1], step, out=waves[place])
+            for column, table in zip(part.categories, tables, strict=True):
+                waves *= table[column.codes].T
+            found[start : start + _BLOCK] = (scaled @ waves).real.T
+        return found
 
     def slope(self, surrogate: Surrogate) -> FloatArray:
         """Return unbiased estimates of the slope of a surrogate at true scores."""
-        # Waves take the room of several columns: some thousand records at a time.
-        found = np.empty(len(self.linear))
-        for start in range(0, len(found), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            found[rows] = self.taken(rows)._slope(surrogate)
-        return found
-
-    def _slope(self, surrogate: Surrogate) -> FloatArray:
-        _, c1, c2 = surrogate.polynomial
-        total: FloatArray = c1 + 2 * c2 * self.estimates
-        waves = self.waves(surrogate.frequency, len(surrogate.cosines))
-        for k, (wave, a, b) in enumerate(zip(waves, surrogate.cosines, surrogate.sines, strict=True), start=1):
-            total += k * surrogate.frequency * (b * wave.real - a * wave.imag)
-        return total
+        return self.slopes(surrogate, [0.0])[:, 0]
 
     def slopes(self, surrogate: Surrogate, thresholds: Sequence[float]) -> FloatArray:
         """Return unbiased estimates of the slope of a surrogate at true scores less each threshold, shape (n, k)."""
@@ -219,17 +258,11 @@ class ReleasedScores:
         w = surrogate.frequency * np.arange(1, len(surrogate.cosines) + 1)
         # The slope at u - t is that of waves turned by w t.
         turned = w * (np.array(surrogate.sines) + 1j * np.array(surrogate.cosines)) * np.exp(-1j * w * at[:, None])
-        found = np.empty((len(self.linear), len(at)))
-        for start in range(0, len(found), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            part = self.taken(rows)
-            waves = np.stack(list(part.waves(surrogate.frequency, len(w))), axis=1)
-            found[rows] = c1 + 2 * c2 * (part.estimates[:, None] - at) + (waves @ turned.T).real
+        found = self._real_sums(surrogate.frequency, turned)
+        found += c1 + 2 * c2 * (self.estimates[:, None] - at)
         return found
 
-    def sums_of_waves(
-        self, frequency: float, coefficients: np.ndarray[Any, np.dtype[np.complex128]], middle: float
-    ) -> FloatArray:
+    def sums_of_waves(self, frequency: float, coefficients: ComplexArray, middle: float) -> FloatArray:
         """Return unbiased estimates of the real parts of sums of waves exp(i k h (u - middle)), shape (n, m).
 
         Parameters
@@ -242,12 +275,8 @@ class ReleasedScores:
             Where waves have the phase 0.
         """
         w = frequency * np.arange(1, coefficients.shape[1])
-        turned = coefficients[:, 1:] * np.exp(-1j * w * middle)
-        found = np.empty((len(self.linear), len(coefficients)))
-        for start in range(0, len(found), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            waves = np.stack(list(self.taken(rows).waves(frequency, len(w))), axis=1)
-            found[rows] = coefficients[:, 0].real + (waves @ turned.T).real
+        found = self._real_sums(frequency, coefficients[:, 1:] * np.exp(-1j * w * middle))
+        found += coefficients[:, 0].real
         return found
 
     def less(self, threshold: float) -> "ReleasedScores":
