@@ -3,10 +3,11 @@
     python benchmarks/m_estimation.py [--n 1000000] [--columns 10] [--repeats 5]
 
 `m_estimate` on released records: exponential loss with l2, log loss by surrogate, least squares and Poisson regression,
-each with its covariance. Beside them scikit-learn's LogisticRegression (lbfgs, default settings but no penalty; no
-covariance) and statsmodels' Logit (Newton, with covariance) on the records of the log loss. These fit the uncorrected
-model: the same work, and a wrong answer, whose distance from the true parameters is in the last column beside ours.
-The best of the repeats, methods taking turns; `m_estimate` takes all cores.
+and log loss and probit where labels alone are noised, each with its covariance. Beside them scikit-learn's
+LogisticRegression (lbfgs, default settings but no penalty; no covariance) and statsmodels' Logit (Newton, with
+covariance) on the records of the log loss by surrogate. These fit the uncorrected model: the same work, and a wrong
+answer, whose distance from the true parameters is in the last column beside ours. The best of the repeats, methods
+taking turns; `m_estimate` takes all cores.
 """
 
 import argparse
@@ -37,11 +38,15 @@ def problems(n: int, columns: int) -> tuple[np.ndarray, dict[str, tuple[sd.Corre
     noised_features = sd.Release(features)
     of_labels = noised_labels.privatize(X, labels, random_state=1)
     of_values = noised_features.privatize(X, score + rng.normal(size=n), random_state=2)
+    labels_alone = sd.Release(target=noised_labels.target)
+    of_true_features = labels_alone.privatize(X, labels, random_state=4)
     of_counts = noised_features.privatize(X, rng.poisson(np.exp(score)).astype(float), random_state=3)
     return theta, {
         "exponential, l2 1": (sd.debias(sd.losses.exponential(), noised_labels), of_labels.X, of_labels.y, 1.0),
         "log loss, surrogate": (sd.debias(sd.losses.logistic(), noised_labels), of_labels.X, of_labels.y, 0.0),
         "least squares": (sd.debias(sd.losses.least_squares(), noised_features), of_values.X, of_values.y, 0.0),
+        "log loss, noised labels": (sd.debias(sd.losses.logistic(), labels_alone), X, of_true_features.y, 0.0),
+        "probit, noised labels": (sd.debias(sd.losses.probit(), labels_alone), X, of_true_features.y, 0.0),
         "Poisson": (sd.debias(sd.losses.poisson(), noised_features), of_counts.X, of_counts.y, 0.0),
     }
 

@@ -129,7 +129,10 @@ def estimation(sizes: Sizes) -> list[Row]:
     _, table = script("m_estimation")["problems"](sizes.records, columns)
     rows = []
     passes: dict[str, Callable[[], object]] = {}
-    for name, limit in (("exponential, l2 1", 1.5), ("log loss, surrogate", 2.5)):
+    for name, limit in (
+        ("exponential, l2 1", 1.5), ("log loss, noised labels", 1.5), ("probit, noised labels", 1.5),
+        ("log loss, surrogate", 2.5),
+    ):  # fmt: skip
         corrected, X, y, _ = table[name]
         fit = sd.m_estimate(corrected, X, y, l2=1.0)
         records = fit.corrected.records(X, y)
@@ -142,19 +145,21 @@ def estimation(sizes: Sizes) -> list[Row]:
         solve = functools.partial(sd.m_estimate, corrected, X, y, l2=l2)
         if name in passes:
             rows.append(Row(f"`m_estimate`, {name}", "a pass of its gradient and Hessian", solve, passes[name], 6.0))
-    corrected, X, y, _ = table["log loss, surrogate"]
-    solve = functools.partial(sd.m_estimate, corrected, X, y)
     plain = LogisticRegression(C=math.inf, fit_intercept=False)
-    peer = "scikit-learn LogisticRegression, uncorrected"
-    rows.append(Row("`m_estimate`, log loss, surrogate", peer, solve, functools.partial(plain.fit, X, y), 1 / 3))
-    if importlib.util.find_spec("statsmodels") is not None:
-        api = importlib.import_module("statsmodels.api")
-
-        def logit() -> object:
-            return api.Logit((y + 1) / 2, X).fit(disp=0).cov_params()
-
-        rows.append(Row("`m_estimate`, log loss, surrogate", "statsmodels Logit, uncorrected", solve, logit, 1 / 20))
+    for name in ("log loss, noised labels", "log loss, surrogate"):
+        corrected, X, y, _ = table[name]
+        solve = functools.partial(sd.m_estimate, corrected, X, y)
+        peer = "scikit-learn LogisticRegression, uncorrected"
+        rows.append(Row(f"`m_estimate`, {name}", peer, solve, functools.partial(plain.fit, X, y), 1 / 3))
+        if importlib.util.find_spec("statsmodels") is not None:
+            logit = functools.partial(logit_of, X, y)
+            rows.append(Row(f"`m_estimate`, {name}", "statsmodels Logit, uncorrected", solve, logit, 1 / 20))
     return rows
+
+
+def logit_of(X: np.ndarray, y: np.ndarray) -> object:
+    """Return the covariance of statsmodels' fit."""
+    return importlib.import_module("statsmodels.api").Logit((y + 1) / 2, X).fit(disp=0).cov_params()
 
 
 def product(X: np.ndarray) -> np.ndarray:
