@@ -46,6 +46,7 @@ from symdebias.derivation import (
     in_columns,
     surrogate_parts,
 )
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -224,10 +225,20 @@ class Correction:
         """The surrogates that stand for the loss, where there are any."""
         return self.method.design if isinstance(self.method, Surrogate) else None
 
-    @functools.cached_property
+    @property
     def surrogate_parts(self) -> SurrogateParts:
         """The parts of the loss that surrogates stand for; see `CorrectedLoss.surrogate_parts`."""
-        return surrogate_parts(self.loss, self.release)
+        if isinstance(self._parts, NoExactCorrectionError):
+            raise NoExactCorrectionError(*self._parts.args)
+        return self._parts
+
+    @functools.cached_property
+    def _parts(self) -> SurrogateParts | NoExactCorrectionError:
+        # Each fit asks again, and a refusal takes as long to find as the parts.
+        try:
+            return surrogate_parts(self.loss, self.release)
+        except NoExactCorrectionError as refusal:
+            return refusal
 
     @property
     def zonal(self) -> ZonalNoise | None:

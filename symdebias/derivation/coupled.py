@@ -18,6 +18,7 @@ from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.release import Release
+from symdebias.transforms.channel import rational
 
 # Longer expressions are not simplified: SymPy's time for that grows without bound.
 _MOST_SIMPLIFIED = 200
@@ -43,7 +44,7 @@ def is_margin_loss(loss: Loss, labels: tuple[float, float] = (-1.0, 1.0)) -> boo
     if len(loss.scores) != 1:
         return False
     (score,) = loss.scores
-    low, high = (sp.nsimplify(value, rational=True) for value in labels)
+    low, high = (rational(value) for value in labels)
     first = loss.expression.xreplace({loss.target: high})
     return _same(first, loss.expression.xreplace({score: -score, loss.target: low}), (score,))
 
@@ -141,7 +142,7 @@ def in_columns(loss: Loss, release: Release) -> Loss:
             "1. Use one of these, or release features and target apart, by a mechanism for each."
         )
     (score,) = loss.scores
-    fixed = loss.expression.xreplace({loss.target: sp.nsimplify(coupling.values[1], rational=True)})
+    fixed = loss.expression.xreplace({loss.target: rational(coupling.values[1])})
     return Loss(fixed, score=score, target=loss.target, name=loss.name)
 
 

@@ -31,6 +31,7 @@ from symdebias.transforms import (
     require_moment,
     truncated_series,
 )
+from symdebias.transforms.channel import rational
 
 # Values of the other symbols at which poles in a noised feature are looked for.
 _PROBES = ((0.75, -1.25, 2.125, 0.5), (-0.625, 1.5, 0.25, -2.0), (1.125, 0.375, -0.875, 1.75), (2.25, 1.0, 3.5, 0.875))
@@ -239,7 +240,7 @@ def _has_pole(loss: Loss, feature: sp.Symbol) -> bool:
 
 def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: ChannelNoise) -> None:
     weights = noise.exact_weights(feature.name)
-    values = [sp.nsimplify(value, rational=True) for value in noise.inputs]
+    values = [rational(value) for value in noise.inputs]
     powers = _limits.expand(build.expression)
     if powers.is_polynomial(feature) and sp.degree(powers, feature) <= 1:
         estimate = free_symbol(f"{feature.name}_hat", build.expression, real=True)

@@ -26,6 +26,7 @@ from symdebias.transforms import (
     growth_rate,
     polynomial_inverse,
 )
+from symdebias.transforms.channel import rational
 
 AFFINE = "the loss is affine in the target: a target released with noise of mean 0 stands as it is"
 ESTIMATED = "the loss is affine in the target: its label noise is undone by an unbiased estimate of the label"
@@ -188,7 +189,7 @@ def _is_long(loss: Loss) -> bool:
 def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled:
     """Return sum_a n_a F(., y_a) with n looked up by the released target; the n of one row sum to 1."""
     assert loss.target_values is not None
-    values = [sp.nsimplify(value, rational=True) for value in loss.target_values]
+    values = [rational(value) for value in loss.target_values]
     parts = [expression.subs(loss.target, value) for value in values]
     # Conditions would be simplified as well, to connectives that kernels do not know.
     parts = [part if part.has(sp.Piecewise) else stable.rewrite(_simplified(part)) for part in parts]
@@ -229,7 +230,7 @@ def _through_channel(
         mixing = matrix[order] @ weights
     symmetric = matrix.shape == (2, 2) and noise.inputs == noise.outputs and matrix[0, 0] == matrix[1, 1]
     if symmetric and mixing is None and matrix[0, 0] != matrix[0, 1]:
-        low, high = (sp.nsimplify(value, rational=True) for value in loss.target_values)
+        low, high = (rational(value) for value in loss.target_values)
         middle = (low + high) / 2
         gain = float(1 / (2 * matrix[0, 0] - 1))
         estimate = middle + symbols.gain * (loss.target - middle)

@@ -33,6 +33,7 @@ from symdebias.losses import Loss
 from symdebias.noise import NO_WAVES, AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surrogate, waves
+from symdebias.transforms.channel import rational
 from symdebias.transforms.exponential import Mode
 from symdebias.zonal import ZonalNoise
 
@@ -346,7 +347,7 @@ def _multiplied(
         slope = expression.xreplace({symbol: sp.Integer(1)}) - zero
         if symbols.gain in expression.free_symbols:
             assert loss.target_values is not None
-            middle = sp.nsimplify(sum(loss.target_values) / 2, rational=True)
+            middle = rational(sum(loss.target_values) / 2)
             at_one = {symbols.gain: sp.Integer(1)}
             pairs.append((sp.Integer(1), zero.xreplace(at_one)))
             pairs.append((middle + symbols.gain * (symbol - middle), slope.xreplace(at_one)))

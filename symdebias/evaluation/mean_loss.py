@@ -24,6 +24,7 @@ from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
 from symdebias.release import Release
+from symdebias.transforms.channel import rational
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
@@ -147,12 +148,12 @@ def named_loss(metric: str, records: Records) -> Loss:
         low, high = records.labels
         if (low, high) == (-1.0, 1.0):
             return catalogue.logistic()
-        first, second = (sp.nsimplify(value, rational=True) for value in (low, high))
+        first, second = (rational(value) for value in (low, high))
         share = (y - first) / (second - first)
         return Loss(sp.log(1 + sp.exp(u)) - share * u, score=u, target=y, target_values=(low, high), name="logistic")
     if metric == "brier":
         low, high = records.labels
-        share = (y - sp.nsimplify(low, rational=True)) / sp.nsimplify(high - low, rational=True)
+        share = (y - rational(low)) / rational(high - low)
         chance = 1 / (1 + sp.exp(-u))
         # With labels -1 and +1 it is a loss of the margin.
         own = 1 / (1 + sp.exp(y * u)) if (low, high) == (-1.0, 1.0) else chance - share
