@@ -101,7 +101,7 @@ class Correction:
         """Return the correction of the same loss for the same columns by another method."""
         found = replace(self, method=method)
         # What does not depend on the method is not found out again.
-        for name in ("design", "surrogate_parts", "uncorrected"):
+        for name in ("design", "_parts", "uncorrected"):
             if name in vars(self):
                 vars(found)[name] = vars(self)[name]
         return found

@@ -207,7 +207,7 @@ class ReleasedScores:
 
     def waves(self, frequency: float, count: int) -> Iterator[ComplexArray]:
         """Yield unbiased estimates of exp(i k h u), k = 1 to count, at true scores u, each of shape (n,)."""
-        w = frequency * np.arange(1, count + 1)
+        w: FloatArray = frequency * np.arange(1.0, count + 1)
         step = _turned(frequency * self.linear)
         tables = [(column.channeled(w), column.codes) for column in self.categories]
         power = np.ones_like(step)

@@ -90,7 +90,7 @@ def deconvolved(
     edges = middle + core * np.sinh(np.linspace(low, high, cells + 1))
     values = middle + core * np.sinh(np.linspace(low, high, count))
     cell = np.minimum((turned - low) * (cells / (high - low)), cells - 1).astype(np.int64)
-    seen = np.bincount(cell, chances, minlength=cells)
+    seen = np.asarray(np.bincount(cell, chances, minlength=cells), dtype=np.float64)
     # Cells stand for their scores where it starts.
     sums = np.bincount(cell, chances * released, minlength=cells)
     centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
@@ -133,7 +133,7 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
     """
     cosines = np.clip(released * (noise.gain / reach), -1.0, 1.0)
     cell = np.minimum((cosines + 1) * (_COSINE_CELLS / 2), _COSINE_CELLS - 1).astype(np.int64)
-    seen = np.bincount(cell, chances, minlength=_COSINE_CELLS)
+    seen = np.asarray(np.bincount(cell, chances, minlength=_COSINE_CELLS), dtype=np.float64)
     values = np.linspace(-1.0, 1.0, _COSINES)
     reached = noise.transition(_COSINE_CELLS, values)
     middle = float(chances @ released) / reach
