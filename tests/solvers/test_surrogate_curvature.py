@@ -5,7 +5,7 @@ import pytest
 
 import symdebias as sd
 from symdebias.solvers.scores import known_scores
-from symdebias.solvers.surrogate_curvature import ExcessCurvature
+from symdebias.solvers.surrogate_curvature import ExcessCurvature, ReleasedGrid
 
 pytestmark = pytest.mark.newest
 
@@ -168,3 +168,18 @@ def test_records_that_are_far_out_are_fitted_where_the_curvature_is_the_loss_s(s
     fit = sd.m_estimate(*skewed(seed, 10_000))
     low, high = fit.confidence_interval(0.99).T
     assert np.all((low < [0.5, -0.3, 0.2]) & ([0.5, -0.3, 0.2] < high))
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_numbers_at_released_scores_are_read_off_lines_between_those_of_the_grid(scale):
+    released = scale * np.random.default_rng(0).standard_t(2, 2_000)
+    grid = ReleasedGrid.of(released)
+    numbers = np.sin(grid.values / scale)
+    found = grid.between(numbers, grid.places(released))
+    np.testing.assert_allclose(found, np.interp(released, grid.values, numbers), rtol=0, atol=1e-9)
+
+
+def test_released_scores_that_are_all_one_have_one_number():
+    released = np.full(5, 0.3)
+    grid = ReleasedGrid.of(released)
+    np.testing.assert_array_equal(grid.between(np.full(len(grid.values), 2.0), grid.places(released)), np.full(5, 2.0))
