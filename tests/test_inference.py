@@ -49,7 +49,7 @@ def test_intervals_of_skewed_parameters_reach_farther_on_the_side_of_the_long_ta
     found = (SKEWED.interval(AT, 0.95) - AT[:, None]) / SKEWED.standard_errors()[:, None] * [-1, 1]
     plain = critical_values(0.95, np.zeros(3), SKEWED.freedom(3))
     expected = [skewed_reaches(plain[0], 0.3), skewed_reaches(plain[1], -0.2), (plain[2], plain[2])]
-    np.testing.assert_allclose(found, np.array(expected) + [[0.0], [0.5], [0.0]], rtol=1e-12)
+    np.testing.assert_allclose(found, np.add(expected, [[0.0], [0.5], [0.0]]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("uncertain", [False, True], ids=["plain", "curvature and level uncertain"])

@@ -125,7 +125,7 @@ def test_what_records_do_to_parameters_are_their_gradients_times_a_matrix(loss, 
 
 
 def test_records_that_bend_a_loss_are_left_out_where_they_make_much_of_a_variance():
-    """Means of exponentials: the far record has little of the second moments, and more than a quarter of the curvature."""
+    """Means of exponentials: the far record has little of the second moments, and a quarter of the curvature."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=2_000), np.ones(2_000)])
     X[11, 0] = 4.5
