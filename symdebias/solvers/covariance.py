@@ -366,14 +366,14 @@ def of_records(
     part = records.spaced(stride)
     inverse = _inverse(hessian, records.total)
 
-    def over_blocks(rows: slice, of: Callable[[int, FloatArray], Any]) -> list[Any]:
-        """Return what is made of some records' first places and of what each takes from the parameters."""
+    def over_blocks(rows: slice, of: Callable[[FloatArray], Any]) -> list[Any]:
+        """Return what is made of what some records take from the parameters, block by block."""
         step = max(BLOCK, _NUMBERS // len(theta) // BLOCK * BLOCK)
         blocks = (slice(start, min(start + step, rows.stop)) for start in range(rows.start, rows.stop, step))
-        return [of(one.start, part.taken(one).turned_gradients(theta, -penalty * theta, inverse)) for one in blocks]
+        return [of(part.taken(one).turned_gradients(theta, -penalty * theta, inverse)) for one in blocks]
 
     def powers(rows: slice) -> FloatArray:
-        return np.asarray(sum(over_blocks(rows, lambda _, moves: _powers(moves)), np.zeros(())))
+        return np.asarray(sum(over_blocks(rows, _powers), np.zeros(())))
 
     sums = stride * np.asarray(sum(over_chunks(len(part.matrix), powers), np.zeros(())))
     whole = hessian * records.total
@@ -386,15 +386,16 @@ def of_records(
     deciding, large_ones = np.zeros(0, dtype=np.int64), part
     if np.any(fourths > (_MUCH_LEVERAGE * squares) ** 2):
 
-        def large(rows: slice) -> IntegerArray:
-            least = _MUCH_LEVERAGE * squares[:, None]
-            found = over_blocks(rows, lambda start, moves: start + np.flatnonzero((moves**2 > least).any(axis=0)))
-            return np.concatenate(found)
+        def shares(rows: slice) -> FloatArray:
+            """Return the largest share that each has of the variance of a parameter."""
+            known = np.where(squares > 0, squares, 1.0)[:, None]
+            return np.concatenate(over_blocks(rows, lambda moves: (moves**2 / known).max(axis=0)))
 
-        looked_at = np.concatenate(over_chunks(len(part.matrix), large))
-        places = np.arange(len(records))[records.every(stride)][looked_at]
-        is_new = ~np.isin(places, far)
-        deciding, large_ones = places[is_new], part.taken(looked_at[is_new])
+        every, share = records.every(stride), np.concatenate(over_chunks(len(part.matrix), shares))
+        some = np.argsort(-share, kind="stable")[: np.count_nonzero(share > _MUCH_LEVERAGE)]
+        places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
+        is_new = np.flatnonzero(~np.isin(places, far))[: max(0, most - len(far))]
+        deciding, large_ones = places[is_new], part.taken(some[is_new])
     told, before = np.zeros((len(far) + len(deciding), size)), deciding_each(squares, fourths)
     # Those looked at stand for as many as they are apart, and those that are left out for themselves.
     left_out = np.concatenate([far, deciding])
