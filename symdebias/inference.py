@@ -288,6 +288,39 @@ def freedom_of_records(deciding: FloatArray) -> FloatArray:
     return np.asarray(np.where(deciding < MANY_DECIDE, np.floor(2 * np.minimum(deciding, MANY_DECIDE)), math.inf))
 
 
+def skewness_of_records(deciding: FloatArray, squares: FloatArray, thirds: FloatArray) -> FloatArray:
+    """Return the skewness of parameters that few records decide, (sum d^3)/(sum d^2)^1.5; 0 where 50 or more do.
+
+    Parameters
+    ----------
+    deciding : array of shape (q,), float64
+        As of `deciding_each`.
+    squares, thirds : array of shape (q,), float64
+        Sums of d^2 and d^3, for what each record does to each parameter.
+
+    Examples
+    --------
+    >>> skewness_of_records(np.array([4.0, 60.0]), np.array([4.0, 9.0]), np.array([2.0, 9.0]))
+    array([0.25, 0.  ])
+    """
+    few = (deciding < MANY_DECIDE) & (squares > 0)
+    return np.asarray(np.where(few, thirds / np.where(squares > 0, squares, 1.0) ** 1.5, 0.0))
+
+
+def two_sides(skewness: FloatArray) -> FloatArray:
+    """Return by how much estimates are skewed downwards and upwards, shape (q, 2), as `Inference` has it.
+
+    An estimate with a long tail above is mostly too small, so that it is above it that an interval reaches farther.
+
+    Examples
+    --------
+    >>> two_sides(np.array([0.25, -0.5]))
+    array([[0.  , 0.25],
+           [0.5 , 0.  ]])
+    """
+    return np.stack([np.maximum(-skewness, 0.0), np.maximum(skewness, 0.0)], axis=1)
+
+
 def freedom_of_few(deciding: float, clusters: float) -> int | None:
     """Return the degrees of freedom of a variance over clusters where few of them decide it, and None otherwise.
 
@@ -343,15 +376,43 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: floa
     return float(_two_sided_pvalues(*(np.array([one]) for one in (z, bias_ratio, freedom)))[0])
 
 
-def _two_sided_pvalues(z: FloatArray, bias_ratio: FloatArray, degrees_of_freedom: FloatArray) -> FloatArray:
-    """Return `two_sided_pvalue` of many estimates; degrees of freedom are infinite where there are none."""
+def _two_sided_pvalues(
+    z: FloatArray, bias_ratio: FloatArray, degrees_of_freedom: FloatArray, skewness: FloatArray | None = None
+) -> FloatArray:
+    """Return `two_sided_pvalue` of many estimates; degrees of freedom are infinite where there are none.
+
+    `skewness` is that to the side where the hypothesis is, where few records decide: by it the error is smaller than it
+    looks.
+    """
     size = np.abs(z)
     found = np.ones(len(size))
     is_few, is_bounded = np.isfinite(degrees_of_freedom), np.isfinite(bias_ratio)
     few, normal = is_bounded & is_few, is_bounded & ~is_few
     beyond = np.maximum(size[few] - bias_ratio[few], 0.0)
+    if skewness is not None:
+        beyond = _without_skewness(beyond, skewness[few])
     found[few] = 2 * stdtr(degrees_of_freedom[few], -beyond)
     found[normal] = ndtr(bias_ratio[normal] - size[normal]) + ndtr(-size[normal] - bias_ratio[normal])
+    return found
+
+
+def _without_skewness(size: FloatArray, skewness: FloatArray) -> FloatArray:
+    """Return what errors on the side of the long tail are in standard errors of an estimate without skewness.
+
+    It is the inverse of what `skewed_reaches` has on that side.
+    """
+    straight = size - skewness * size**2 / 3 + skewness**2 * size**3 / 27 - skewness / 6
+    return np.maximum(np.minimum(size, straight), 0.0)
+
+
+def _skewed_values(
+    level: float, bias_ratio: FloatArray, degrees_of_freedom: FloatArray, skewness: FloatArray
+) -> FloatArray:
+    """Return `critical_values` on a side to which estimates are skewed."""
+    found = critical_values(level, bias_ratio, degrees_of_freedom)
+    for place in np.flatnonzero((skewness > 0) & np.isfinite(found)):
+        bias = float(bias_ratio[place])
+        found[place] = bias + skewed_reaches(float(found[place]) - bias, float(skewness[place]))[1]
     return found
 
 
@@ -362,11 +423,12 @@ def _fieller_ends(
     slope: FloatArray,
     bend: FloatArray,
     levels: FloatArray,
+    skewness: FloatArray,
 ) -> FloatArray:
     """Return how many standard errors intervals reach to one side, shape (k,)."""
-    begin = critical_values(level, bias_ratio, degrees_of_freedom)
+    begin = _skewed_values(level, bias_ratio, degrees_of_freedom, skewness)
     # What is left of the bias where an end is nowhere.
-    least = critical_values(level, np.where(bend > 0, 0.0, bias_ratio), degrees_of_freedom)
+    least = _skewed_values(level, np.where(bend > 0, 0.0, bias_ratio), degrees_of_freedom, skewness)
     # Of a bend that was found for an end that is nowhere rounding says neither.
     found = np.where(np.isfinite(begin) & (bend + levels < (1 - 1e-12) * least**-2.0), begin, math.inf)
     (some,) = np.nonzero(np.isfinite(found))
@@ -374,7 +436,7 @@ def _fieller_ends(
     def excess(t: FloatArray, places: IntegerArray) -> FloatArray:
         of = some[places]
         size, bias = t / _root(t, slope[of], bend[of] + levels[of]), bias_ratio[of] / _root(t, slope[of], bend[of])
-        return _two_sided_pvalues(size, bias, degrees_of_freedom[of]) - (1 - level)
+        return _two_sided_pvalues(size, bias, degrees_of_freedom[of], skewness[of]) - (1 - level)
 
     found[some] = fieller_ends(excess, begin[some])
     return found
@@ -571,6 +633,9 @@ class Inference:
     levelling : array of shape (q, 2), float64, or None
         c below and above each parameter, where its score levels off: c t^2 is added to that variance. Intervals of 95%
         then end where the score test does, the bias added, which may be nowhere.
+    skewness : array of shape (q, 2), float64, or None
+        That of each parameter downwards and upwards, non-negative, where few records decide its variance: intervals
+        reach farther to that side, see `skewed_reaches`, and p values agree with them.
 
     Examples
     --------
@@ -592,6 +657,7 @@ class Inference:
     joint_degrees_of_freedom: float | None = None
     curving: FloatArray | None = None
     levelling: FloatArray | None = None
+    skewness: FloatArray | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -628,7 +694,7 @@ class Inference:
         ends = np.stack([theta - reach, theta + reach], axis=1)
         for side, sign in enumerate((-1, 1)):
             changes = self._changes(len(theta), sign)
-            (places,) = np.nonzero(known & (changes[1] + changes[2] > 0))
+            (places,) = np.nonzero(known & (changes[1] + changes[2] + changes[3] > 0))
             told = (one[places] for one in (ratio, freedom, *changes))
             ends[places, side] = theta[places] + sign * errors[places] * _fieller_ends(level, *told)
         return ends
@@ -648,9 +714,11 @@ class Inference:
         found = (np.abs(theta) <= bias).astype(np.float64)
         away, ratio = -theta[known] / errors[known], bias[known] / errors[known]
         below, above = (np.array(self._changes(len(theta), sign))[:, known] for sign in (-1, 1))
-        slope, bend, levels = np.where(away > 0, above, below)
+        slope, bend, levels, skewness = np.where(away > 0, above, below)
         size, root = np.abs(away), _root(np.abs(away), slope, bend)
-        found[known] = _two_sided_pvalues(size / _root(size, slope, bend + levels), ratio / root, freedom[known])
+        found[known] = _two_sided_pvalues(
+            size / _root(size, slope, bend + levels), ratio / root, freedom[known], skewness
+        )
         return found
 
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
@@ -675,6 +743,7 @@ class Inference:
         bias = self.bias_of(len(theta))
         test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
         larger, of_curvature = self._variances_there(theta, rows, values, test)
+        larger = self._with_skewness(larger, of_curvature, theta, rows, values, test)
         if larger > 1:
             # A score that levels off is no larger variance: the bias stays what it is beside its errors.
             covariance, bias = larger * covariance, math.sqrt(larger / of_curvature) * bias
@@ -697,10 +766,33 @@ class Inference:
             return self._root_at(place, away) ** 2, self._curving_root(place, away) ** 2
         changing = [self._changing(int(place), sign) for place in places for sign in (-1, 1)]
         bends = (
-            max((bend + levels for _, bend, levels in changing), default=0.0),
-            max((b for _, b, _ in changing), default=0.0),
+            max((bend + levels for _, bend, levels, _ in changing), default=0.0),
+            max((b for _, b, *_ in changing), default=0.0),
         )
         return 1 + bends[0] * test.statistic, 1 + bends[1] * test.statistic
+
+    def _with_skewness(
+        self, larger: float, of_curvature: float, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest
+    ) -> float:
+        """Return by how much more the variance counts as larger, as an error on the side of a long tail is smaller.
+
+        Of a single parameter the p value is then that of `pvalues`. Of combinations skewness is the largest of those
+        that take part.
+        """
+        if self.skewness is None:
+            return larger
+        places = np.flatnonzero(np.any(rows != 0, axis=0))
+        skewness = float(self.skewness[places].max(initial=0.0))
+        if len(places) == 1:
+            place = int(places[0])
+            is_above = float(np.ravel(np.asarray(values))[0]) / float(rows[0, place]) > theta[place]
+            skewness = float(self.skewness[place, int(is_above)])
+        size, bias = math.sqrt(test.statistic / larger), math.sqrt(test.noncentrality / of_curvature)
+        if not (skewness > 0 and size > bias):
+            return larger
+        left = bias + float(_without_skewness(np.array([size - bias]), np.array([skewness]))[0])
+        # Without any error left the p value is 1.
+        return test.statistic / max(left, 1e-9 * size) ** 2
 
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
@@ -726,17 +818,10 @@ class Inference:
             slopes = np.where(takes_part.sum(axis=1) == 1, np.sign(matrix) @ curving[:, 0], 0.0)
             bends = np.max(np.where(takes_part, curving[:, 1], 0.0), axis=1, initial=0.0)
             curving = np.stack([slopes, bends], axis=1)
-        levelling = self.levelling
-        if levelling is not None:
-            given, takes_part = levelling, matrix != 0
-            worst = np.max(np.where(takes_part, given.max(axis=1), 0.0), axis=1, initial=0.0)
-            levelling = np.stack([worst, worst], axis=1)
-            for place in np.flatnonzero(takes_part.sum(axis=1) == 1):
-                (only,) = np.flatnonzero(takes_part[place])
-                levelling[place] = given[only, :: int(np.sign(matrix[place, only]))]
         return replace(
-            self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving, levelling=levelling
-        )
+            self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving,
+            levelling=_worst_sides(self.levelling, matrix), skewness=_worst_sides(self.skewness, matrix),
+        )  # fmt: skip
 
     @property
     def has_bias(self) -> bool:
@@ -748,33 +833,50 @@ class Inference:
         known = math.inf if self.degrees_of_freedom is None else self.degrees_of_freedom
         return np.array(np.broadcast_to(known, (size,)), dtype=np.float64)
 
-    def _changes(self, size: int, sign: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return a and b of the variance 1 + a t + b t^2 of a score test t standard errors to one side, and c.
+    def _changes(self, size: int, sign: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return a and b of the variance 1 + a t + b t^2 of a score test t errors to one side, c, and the skewness.
 
         By c t^2 more it is as if the score did not level off. Each is of so many parameters, shape (size,).
         """
         curving = np.zeros((size, 2)) if self.curving is None else self.curving
         levels = np.zeros(size) if self.levelling is None else self.levelling[:, int(sign > 0)]
-        return sign * curving[:, 0], curving[:, 1], levels
+        skewness = np.zeros(size) if self.skewness is None else self.skewness[:, int(sign > 0)]
+        return sign * curving[:, 0], curving[:, 1], levels, skewness
 
-    def _changing(self, place: int, sign: int) -> tuple[float, float, float]:
+    def _changing(self, place: int, sign: int) -> tuple[float, float, float, float]:
         """Return the same of one parameter."""
-        slope, bend, levels = (float(one[place]) for one in self._changes(place + 1, sign))
-        return slope, bend, levels
+        slope, bend, levels, skewness = (float(one[place]) for one in self._changes(place + 1, sign))
+        return slope, bend, levels, skewness
 
     def _curving_root(self, place: int, away: float) -> float:
         """Return the root of the variance of a score so many standard errors away, with their sign."""
-        slope, bend, _ = self._changing(place, 1 if away > 0 else -1)
+        slope, bend, *_ = self._changing(place, 1 if away > 0 else -1)
         return float(_root(abs(away), slope, bend))
 
     def _root_at(self, place: int, away: float) -> float:
         """Return what so many standard errors, with their sign, are divided by for the statistic of a score test."""
-        slope, bend, levels = self._changing(place, 1 if away > 0 else -1)
+        slope, bend, levels, _ = self._changing(place, 1 if away > 0 else -1)
         return float(_root(abs(away), slope, bend + levels))
 
     def bias_of(self, size: int) -> FloatArray:
         """Return the bounds on the bias of so many parameters, shape (size,)."""
         return np.zeros(size) if self.bias is None else self.bias
+
+
+def _worst_sides(sides: FloatArray | None, matrix: FloatArray) -> FloatArray | None:
+    """Return numbers below and above combinations of parameters, shape (r, 2), from those of each.
+
+    One parameter by itself may change its sign; to both sides combinations have the largest of those that take part.
+    """
+    if sides is None:
+        return None
+    takes_part = matrix != 0
+    worst = np.max(np.where(takes_part, sides.max(axis=1), 0.0), axis=1, initial=0.0)
+    found = np.stack([worst, worst], axis=1)
+    for place in np.flatnonzero(takes_part.sum(axis=1) == 1):
+        (only,) = np.flatnonzero(takes_part[place])
+        found[place] = sides[only, :: int(np.sign(matrix[place, only]))]
+    return found
 
 
 def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArray:

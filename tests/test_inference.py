@@ -1,12 +1,14 @@
 """Tests of restrictions on arrays, and of how far intervals reach, apart from any fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from symdebias.exceptions import InferenceError
-from symdebias.inference import skewed_reaches, wald_test
+from symdebias.inference import Inference, critical_values, skewed_reaches, wald_test
 
 
 def test_what_has_no_variance_is_not_tested():
@@ -34,3 +36,45 @@ def test_the_far_end_of_a_skewed_estimate_is_that_of_the_transformed_error(reach
     moved = -far + g * far**2 / 3 - g**2 * far**3 / 27 + g / 6
     # Far out the cube brings it nearer than without: at the usual levels, never.
     assert moved == pytest.approx(-reach, rel=1e-9, abs=1e-9) or (far == reach > 8 and moved < -reach)
+
+
+SKEWED = Inference(
+    np.diag([0.04, 0.09, 1.0]), "sandwich", degrees_of_freedom=np.array([11.0, 23.0, np.inf]),
+    bias=np.array([0.0, 0.15, 0.0]), skewness=np.array([[0.0, 0.3], [0.2, 0.0], [0.0, 0.0]]),
+)  # fmt: skip
+AT = np.array([1.0, -0.5, 2.0])
+
+
+def test_intervals_of_skewed_parameters_reach_farther_on_the_side_of_the_long_tail():
+    found = (SKEWED.interval(AT, 0.95) - AT[:, None]) / SKEWED.standard_errors()[:, None] * [-1, 1]
+    plain = critical_values(0.95, np.zeros(3), SKEWED.freedom(3))
+    expected = [skewed_reaches(plain[0], 0.3), skewed_reaches(plain[1], -0.2), (plain[2], plain[2])]
+    np.testing.assert_allclose(found, np.add(expected, [[0.0], [0.5], [0.0]]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("uncertain", [False, True], ids=["plain", "curvature and level uncertain"])
+def test_p_values_and_tests_of_skewed_parameters_agree_with_intervals(uncertain):
+    """The end of an interval is what a test rejects at just its level; on both sides, with bias and without."""
+    inference = SKEWED
+    if uncertain:
+        curving = np.array([[0.1, 0.02], [-0.1, 0.03], [0.0, 0.01]])
+        inference = replace(SKEWED, curving=curving, levelling=np.array([[0.01, 0.02], [0.0, 0.03], [0.0, 0.0]]))
+    for level in (0.5, 0.8, 0.9):
+        for place, ends in enumerate(inference.interval(AT, level)):
+            for end in ends:
+                chance = inference.pvalues(AT - end)[place]
+                assert chance == pytest.approx(1 - level, rel=1e-9)
+                assert inference.test(AT, np.eye(3)[place], end).pvalue == pytest.approx(chance, rel=1e-9)
+                assert inference.test(AT, -2 * np.eye(3)[place], -2 * end).pvalue == pytest.approx(chance, rel=1e-9)
+    # Nearer than the middle of a skewed estimate there is nothing to reject.
+    assert inference.pvalues(AT - np.array([1.001, 0.0, 0.0]))[0] == 1
+    assert inference.test(AT, np.eye(3)[0], 1.001).pvalue == pytest.approx(1)
+
+
+def test_combinations_are_as_skewed_as_the_worst_that_takes_part():
+    both = SKEWED.mapped(np.array([[1.0, 1.0, 0.0], [-2.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
+    np.testing.assert_array_equal(both.skewness, [[0.3, 0.3], [0.3, 0.0], [0.0, 0.0]])
+    plain = replace(SKEWED, skewness=None)
+    rows = np.array([[1.0, 1.0, 0.0]])
+    assert SKEWED.test(AT, rows, 0.0).pvalue > plain.test(AT, rows, 0.0).pvalue
+    assert SKEWED.test(AT, np.eye(3)[2], 0.0) == plain.test(AT, np.eye(3)[2], 0.0)

@@ -3,25 +3,38 @@
 The factor that undoes it has the mean 1, and where it grows with the score, as for exponentials, nearly all draws of it
 are next to 0 and few are large: its mean square is many times the median. A sample that has none of these few does not
 show that they exist: its mean is too small, and so is its standard error. The law of the noise says how many records
-have them.
+have them, and how skewed the mean is.
 """
 
 import math
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.assessment.variance import evaluated
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
+from symdebias.evaluation.decided import Decided
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
+from symdebias.inference import FEWEST_DECIDE, critical_value, skewed_reaches
 
 # Where fewer carry a mean its intervals cover 85% and less. An inflation below the second figure is that of losses that
 # hardly grow faster than a square, whose records tell it themselves.
 FEWEST_CARRIERS, _LEAST_INFLATION = 30, 10.0
+# Where fewer than this carry it, and its inflation is beyond the second figure, a sample shows too little skewness.
+_MANY_CARRIERS, _SOME_INFLATION = 100.0, 5.0
 # Records that stand for all, and points of the rule over the noise, of which one is in the middle.
 _LOOKED_AT, _NODES = 512, 65
+# Records that stand for all where noise is drawn anew.
+_STAND_INS = 20_000
+# The level at which draws of the noise say how far intervals reach, the fewest and the most of them, how many records
+# all of them have, and how many of them are to have intervals.
+_LEVEL, _DRAWS, _NUMBERS, _LEAST_DRAWS = 0.95, (100, 400), 4e6, 50
+# True scores spread by no less than this share of what released ones do; and the largest skewness that is looked for.
+_LEAST_SPREAD, _MOST_SKEWED = 0.02, 1.0
 
 
 def refusal_of_few(name: str, correction: Correction, records: Records, theta: FloatArray) -> str:
@@ -38,46 +51,150 @@ def refusal_of_few(name: str, correction: Correction, records: Records, theta: F
     theta : array of shape (Q,), float64
         The parameters.
     """
-    loss = correction.loss
-    if not (correction.is_exact and correction.is_simple and correction.program.having(NormalNoise)):
+    law = _Law.of(correction, records, theta)
+    if law is None:
         return ""
-    if loss.expression.is_polynomial(*loss.scores):
-        return ""
-    # Those at hand, where records lie elsewhere.
-    few = slice(None, None, max(1, len(records.target) // _LOOKED_AT))
-    limits = correction.limits
-    noise = np.full((1, 1), limits.normal_score_variance(theta))
-    if records.scales is not None:
-        noise = np.array([[correction.score_variance(theta, own[None])] for own in records.scales[few]])
-    most = float(noise.max())
-    # Beyond them the loss has no correction, or none of a finite variance, which is another refusal.
-    if not 0 < most < min(limits.variance, limits.finite_variance):
-        return ""
-    scores = ReleasedScores.of(records, theta).taken(few).estimates[:, None]
-    targets = [records.target[few][:, None]]
-    if loss.target_values is not None:
-        targets = [np.full((1, 1), value) for value in loss.target_values]
-    points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
-    draws = np.sqrt(noise) * points[None, :]
-    shares = shares / shares.sum()
-    mean = median = 0.0
-    with np.errstate(all="ignore"):
-        for target in targets:
-            squares = _at(correction, scores + draws, target, noise) ** 2
-            mean += float(np.sum(squares @ shares))
-            median += float(np.sum(_medians(squares, shares)))
-    # e^s for the factor of an exponential, whose square has the mean e^s and the median e^-s.
-    inflation = math.sqrt(mean / median) if median > 0 else math.inf
-    carriers = records.effective / inflation
+    inflation, carriers = law.inflation, law.carriers
     if not math.isfinite(inflation) or (inflation > _LEAST_INFLATION and carriers < FEWEST_CARRIERS):
         return (
-            f"undoing noise of the variance {most:.3g} in the score makes {name} vary as if mean squares were "
-            f"{inflation:.3g} times as large, so that {carriers:.2g} of {records.effective:,.0f} records carry the "
-            f"mean, and at least {FEWEST_CARRIERS} must: in most draws of the noise it would be too small, and its "
-            "standard error would not show that. Evaluate shorter parameters, take a metric that grows less, or give "
-            "more records."
+            f"undoing noise of the variance {float(law.noise.max()):.3g} in the score makes {name} vary as if mean "
+            f"squares were {inflation:.3g} times as large, so that {carriers:.2g} of {records.effective:,.0f} records "
+            f"carry the mean, and at least {FEWEST_CARRIERS} must: in most draws of the noise it would be too small, "
+            "and its standard error would not show that. Evaluate shorter parameters, take a metric that grows less, "
+            "or give more records."
         )
     return ""
+
+
+def skewed_by_law(told: Decided, correction: Correction, records: Records, theta: FloatArray) -> Decided:
+    """Return what decides the law of a mean in its standard errors where few records carry it: as skewed as the noise.
+
+    A sample without the records that carry most of a mean has less skewness than the mean. Samples are drawn anew by
+    the law of the noise, from released scores that are shrunk to the spread of true ones, and the skewness is the one
+    by which an interval of 95% would reach as far as in those of them that have intervals. It is never less than that
+    of the sample.
+
+    Parameters
+    ----------
+    told : Decided
+        What the sample says.
+    correction, records, theta
+        As for `refusal_of_few`.
+    """
+    law = _Law.of(correction, records, theta)
+    if law is None or not (law.inflation > _SOME_INFLATION and law.carriers < _MANY_CARRIERS):
+        return told
+    reach = critical_value(_LEVEL, 0.0, told.freedom)
+    below, above = law.reaches()
+    sign = 1.0 if above > below else -1.0
+    far = max(below, above)
+
+    def beyond(skewness: float) -> float:
+        return skewed_reaches(reach, skewness)[1] - far
+
+    least = max(sign * told.skewness, 0.0)
+    if not beyond(least) < 0:
+        return told
+    most = _MOST_SKEWED
+    skewness = float(brentq(beyond, least, most)) if beyond(most) > 0 else most
+    return replace(told, skewness=sign * skewness)
+
+
+@dataclass(frozen=True)
+class _Law:
+    """What the law of the noise makes of a mean loss.
+
+    Attributes
+    ----------
+    correction : Correction
+        The correction.
+    scores, target, noise : array of shape (k, 1), float64
+        Those of some records: released scores and targets, and the variance of the noise in the score; of that there
+        may be one for all.
+    records : float
+        How many records there are, or as many of equal weight.
+    inflation : float
+        The root of the mean of squares over their median, as the noise has them.
+    """
+
+    correction: Correction
+    scores: FloatArray
+    target: FloatArray
+    noise: FloatArray
+    records: float
+    inflation: float
+
+    @property
+    def carriers(self) -> float:
+        """How many records carry the mean."""
+        return self.records / self.inflation
+
+    @classmethod
+    def of(cls, correction: Correction, records: Records, theta: FloatArray) -> "_Law | None":
+        """Return it for exactly corrected losses under normal noise that are no polynomials; None for others."""
+        loss = correction.loss
+        if not (correction.is_exact and correction.is_simple and correction.program.having(NormalNoise)):
+            return None
+        if loss.expression.is_polynomial(*loss.scores):
+            return None
+        # Those at hand, where records lie elsewhere.
+        few = slice(None, None, max(1, len(records.target) // _LOOKED_AT))
+        limits = correction.limits
+        noise = np.full((1, 1), limits.normal_score_variance(theta))
+        if records.scales is not None:
+            noise = np.array([[correction.score_variance(theta, own[None])] for own in records.scales[few]])
+        # Beyond them the loss has no correction, or none of a finite variance, which is another refusal.
+        if not 0 < float(noise.max()) < min(limits.variance, limits.finite_variance):
+            return None
+        every = ReleasedScores.of(records, theta)
+        scores = every.taken(few).estimates[:, None]
+        target = records.target[few][:, None]
+        targets = [target]
+        if loss.target_values is not None:
+            targets = [np.full((1, 1), value) for value in loss.target_values]
+        points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+        draws = np.sqrt(noise) * points[None, :]
+        shares = shares / shares.sum()
+        mean = median = 0.0
+        with np.errstate(all="ignore"):
+            for one in targets:
+                squares = _at(correction, scores + draws, one, noise) ** 2
+                mean += float(np.sum(squares @ shares))
+                median += float(np.sum(_medians(squares, shares)))
+        # e^s for the factor of an exponential, whose square has the mean e^s and the median e^-s.
+        inflation = math.sqrt(mean / median) if median > 0 else math.inf
+        if records.scales is None:
+            # What the tails of true scores are like takes more of them.
+            many = slice(None, None, max(1, len(records.target) // _STAND_INS))
+            scores, target = every.taken(many).estimates[:, None], records.target[many][:, None]
+        return cls(correction, scores, np.asarray(target, dtype=np.float64), noise, records.effective, inflation)
+
+    def reaches(self) -> tuple[float, float]:
+        """Return how many standard errors intervals of 95% are to reach below and above a mean."""
+        spread, own = float(np.var(self.scores)), float(self.noise.mean())
+        share = math.sqrt(max(spread - own, _LEAST_SPREAD * spread) / spread) if spread > 0 else 0.0
+        true = self.scores.mean() + share * (self.scores - self.scores.mean())
+        noise = np.broadcast_to(self.noise, true.shape)
+        count = max(2, round(self.records))
+        # Always the same ones, so that an estimate is the same each time.
+        rng = np.random.default_rng([count, len(true)])
+        found: list[float] = []
+        with np.errstate(all="ignore"):
+            mean = float(_at(self.correction, true, self.target, 0.0 * noise).mean())
+            for _ in range(int(np.clip(_NUMBERS / count, *_DRAWS))):
+                places = rng.integers(len(true), size=count)
+                noised = true[places] + np.sqrt(noise[places]) * rng.normal(size=(count, 1))
+                moves = _at(self.correction, noised, self.target[places], noise[places])[:, 0]
+                average = float(moves.mean())
+                squares = np.square(moves - average)
+                second, fourth = float(squares.sum()), float(squares @ squares)
+                if math.isfinite(fourth) and second**2 >= FEWEST_DECIDE * fourth > 0:
+                    found.append((mean - average) * count / math.sqrt(second))
+        # Where hardly a draw has an interval, those of the sample are all there is.
+        if len(found) < _LEAST_DRAWS:
+            return 0.0, 0.0
+        low, high = np.quantile(found, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+        return -float(low), float(high)
 
 
 def _medians(values: FloatArray, shares: FloatArray) -> FloatArray:

@@ -251,7 +251,9 @@ def cross_validate(
             return records.mean_and_error(values_under(release, name) - less)[0]
 
         own = values[name] - (0.0 if other is None else values[other])
-        return with_noise_estimated(estimate_of(judge, own, bias, certified), records.collected, value)
+        alone = thetas[name] if other is None else ()
+        found = estimate_of(judge, own, bias, certified, thetas=alone)
+        return with_noise_estimated(found, records.collected, value)
 
     weights = records.weights
     by_fold = {

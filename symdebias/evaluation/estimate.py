@@ -493,12 +493,18 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     )  # fmt: skip
 
 
-def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:
-    """Return the estimate that numbers per record make, with a bound on its bias and whether it is certified."""
+def estimate_of(
+    metric: Metric, values: FloatArray, bias: float, certified: bool, *, thetas: Sequence[FloatArray] = ()
+) -> Estimate:
+    """Return the estimate that numbers per record make, with a bound on its bias and whether it is certified.
+
+    `thetas` are those that records are judged at, where the numbers are the metric and no differences.
+    """
     records = metric.records
     mean, error = records.mean_and_error(values)
     clusters = None if records.clusters is None else int(records.clusters.max()) + 1
     told = records.decided(values)
+    told = metric.skewed(told, thetas) if thetas else told
     return Estimate(
         mean, error, bias, certified, len(values), metric.name, metric.method, clusters, told.freedom, told.skewness
     )

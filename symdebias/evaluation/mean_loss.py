@@ -14,8 +14,9 @@ from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.driver import debias
-from symdebias.evaluation.carriers import refusal_of_few
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.carriers import refusal_of_few, skewed_by_law
+from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
@@ -73,6 +74,22 @@ class MeanLoss(Metric):
         if refusal := self.refusals.get(theta.tobytes()):
             raise InferenceError(refusal)
         return self.kernel_records.taken(rows).losses(theta.ravel())
+
+    def decided(self, theta: FloatArray, found: Judged) -> Decided:
+        """Return what few records or clusters make of the metric in its standard errors."""
+        told = super().decided(theta, found)
+        return told if found.sums.clusters is not None else self.skewed(told, [theta])
+
+    def skewed(self, told: Decided, thetas: Sequence[FloatArray]) -> Decided:
+        """Return what decides the law of the mean in its standard errors, as skewed as the law of the noise says."""
+        correction = self.kernel_records.correction
+        if self.records.scales is not None:
+            # That of one noise for all: kernels of own noise have no symbol of it.
+            correction = self.corrected.at(self.kernel_records.columns)
+        if self.records.clusters is not None:
+            return told
+        longest = max((theta.ravel() for theta in thetas), key=correction.limits.normal_score_variance)
+        return skewed_by_law(told, correction, self.records, longest)
 
     @property
     def label_pair(self) -> tuple[float, float] | None:

@@ -92,6 +92,10 @@ class Metric(ABC):
 
         return [sums.decided(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
 
+    def skewed(self, told: Decided, thetas: Sequence[FloatArray]) -> Decided:
+        """Return what decides the law of a mean over parts that are judged at thetas, where more is known of it."""
+        return told
+
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
 

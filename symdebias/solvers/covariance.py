@@ -3,7 +3,7 @@
 import functools
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from symdebias.inference import (
     freedom_of_records,
     require_variances,
     sandwich,
+    skewness_of_records,
+    two_sides,
 )
 from symdebias.records import Derivatives, Records, stride_to
 from symdebias.solvers.cluster_freedom import ClusterParts, looked_at
@@ -154,7 +156,10 @@ def at_root(
             "reject, beyond what standard errors say"
         )
     known_freedom = freedom if np.isfinite(freedom).any() else None
-    return Inference(covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling)
+    skewness = _of_whole(scatter, covariance, freedom)
+    return Inference(
+        covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling, skewness
+    )
 
 
 @dataclass(frozen=True)
@@ -166,6 +171,8 @@ class _Scatter:
     covariance : array of shape (Q, Q), float64
     freedom : array of shape (Q,), float64
         The degrees of freedom of each variance, infinite where it is as good as known.
+    skewness : array of shape (Q,), float64, or None
+        That of each parameter where few records decide it; None where many decide all.
     joint : float or None
         Those of the whole covariance; None where it is as good as known.
     notes : tuple of str
@@ -175,6 +182,7 @@ class _Scatter:
 
     covariance: FloatArray
     freedom: FloatArray
+    skewness: FloatArray | None = None
     joint: float | None = None
     notes: tuple[str, ...] = ()
     refusal: str = ""
@@ -185,7 +193,7 @@ def _of_many(
     metric: FloatArray,
 ) -> _Scatter:  # fmt: skip
     """Return the covariance of independent records: by Student's t where few of them decide, or without intervals."""
-    covariance, numbers = of_records(records, theta, found, hessian, penalty, metric)
+    covariance, numbers, skewness = of_records(records, theta, found, hessian, penalty, metric)
     freedom = np.full(len(theta), math.inf)
     deciding = float(numbers.min(initial=math.inf))
     if deciding < FEWEST_DECIDE:
@@ -198,7 +206,7 @@ def _of_many(
         return _Scatter(covariance, freedom)
     freedom = freedom_of_records(numbers)
     note = f"as few as {deciding:.3g} records decide the variance of a parameter: {_by_students_t(freedom)}"
-    return _Scatter(covariance, freedom, notes=(note,))
+    return _Scatter(covariance, freedom, skewness, notes=(note,))
 
 
 def _of_clusters(
@@ -220,7 +228,17 @@ def _of_clusters(
         start = f"few of the {count:,} clusters decide the variance of a parameter"
         notes = (f"{start if few else f'{count:,} clusters'}: {_by_students_t(freedom)}",)
     joint = over.effective - 1 if over.effective <= _MANY_CLUSTERS else None
-    return _Scatter(over.covariance, freedom, joint, notes, refusal)
+    return _Scatter(over.covariance, freedom, None, joint, notes, refusal)
+
+
+def _of_whole(scatter: _Scatter, covariance: FloatArray, freedom: FloatArray) -> FloatArray | None:
+    """Return the skewness to both sides of parameters whose covariance has what estimates of the noise add to it."""
+    if scatter.skewness is None:
+        return None
+    plain, whole = np.diag(scatter.covariance), np.diag(covariance)
+    share = np.divide(plain, whole, where=whole > 0, out=np.ones(len(whole)))
+    found = np.where(np.isfinite(freedom), scatter.skewness * share**1.5, 0.0)
+    return two_sides(found) if found.any() else None
 
 
 def _away(step: FloatArray, covariance: FloatArray) -> tuple[float, str]:
@@ -320,13 +338,16 @@ def of_records(
     hessian: FloatArray,
     penalty: FloatArray,
     metric: FloatArray,
-) -> tuple[FloatArray, FloatArray]:
-    """Return the covariance at a root, and how many records decide the variance of each parameter, shape (Q,).
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the covariance at a root, how many records decide the variance of each parameter, and its skewness.
 
     A record far from the rest pulls theta to itself, and has a small gradient there: such records are left out one by
-    one, as `of_clusters` does with clusters (for least squares the estimate HC3). The number of records is (sum
+    one, as `of_clusters` does with clusters (for least squares the estimate HC3). So are those that make much of the
+    variance of a parameter and much of the curvature: a loss that grows fast bends most where it is steepest, and the
+    others would have let theta go farther. The number of records is (sum
     psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that is Satterthwaite's degrees of freedom
-    of the estimated variance, whose own variance is about sum psi^4. The mean Hessian has the penalty.
+    of the estimated variance, whose own variance is about sum psi^4. The skewness, sum psi^3/(sum psi^2)^1.5, is 0
+    where 50 or more decide. The last two have the shape (Q,). The mean Hessian has the penalty.
 
     Where there are so many parameters that too many records would be left out, that is done for the farthest, and for
     the rest the plain sandwich is multiplied by n/(n - Q), which takes their mean pull on theta out (HC1).
@@ -345,41 +366,79 @@ def of_records(
     part = records.spaced(stride)
     inverse = _inverse(hessian, records.total)
 
-    def powers(rows: slice) -> FloatArray:
-        found, step = np.zeros((2, len(theta))), max(BLOCK, _NUMBERS // len(theta) // BLOCK * BLOCK)
-        for start in range(rows.start, rows.stop, step):
-            some = part.taken(slice(start, min(start + step, rows.stop)))
-            square = some.turned_gradients(theta, -penalty * theta, inverse)
-            for place in (0, 1):
-                np.square(square, out=square)
-                found[place] += square.sum(axis=1)
-        return found
+    def over_blocks(rows: slice, of: Callable[[FloatArray], Any]) -> list[Any]:
+        """Return what is made of what some records take from the parameters, block by block."""
+        step = max(BLOCK, _NUMBERS // len(theta) // BLOCK * BLOCK)
+        blocks = (slice(start, min(start + step, rows.stop)) for start in range(rows.start, rows.stop, step))
+        return [of(part.taken(one).turned_gradients(theta, -penalty * theta, inverse)) for one in blocks]
 
-    squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
+    def powers(rows: slice) -> FloatArray:
+        return np.asarray(sum(over_blocks(rows, _powers), np.zeros(())))
+
+    sums = stride * np.asarray(sum(over_chunks(len(part.matrix), powers), np.zeros(())))
     whole = hessian * records.total
     size, far = len(theta), _far_records(records, metric)
     most = max(1, int(_MOST_WORK / size**3))
     if len(far) > most:
         far = far[:most]
         covariance *= records.present / max(records.present - size, 1)
-    told = np.zeros((len(far), size))
-    # Those looked at stand for as many as they are apart, and the far ones for themselves.
-    counted = stride * _are_among(far, records.every(stride)) if len(far) else far
-    for index, place in enumerate(far):
-        own = records.taken(slice(place, place + 1))
+    squares, _, fourths = sums
+    deciding, large_ones = np.zeros(0, dtype=np.int64), part
+    if np.any(fourths > (_MUCH_LEVERAGE * squares) ** 2):
+
+        def shares(rows: slice) -> FloatArray:
+            """Return the largest share that each has of the variance of a parameter."""
+            known = np.where(squares > 0, squares, 1.0)[:, None]
+            return np.concatenate(over_blocks(rows, lambda moves: (moves**2 / known).max(axis=0)))
+
+        every, share = records.every(stride), np.concatenate(over_chunks(len(part.matrix), shares))
+        some = np.argsort(-share, kind="stable")[: np.count_nonzero(share > _MUCH_LEVERAGE)]
+        places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
+        is_new = np.flatnonzero(~np.isin(places, far))[: max(0, most - len(far))]
+        deciding, large_ones = places[is_new], part.taken(some[is_new])
+    told, before = np.zeros((len(far) + len(deciding), size)), deciding_each(squares, fourths)
+    # Those looked at stand for as many as they are apart, and those that are left out for themselves.
+    left_out = np.concatenate([far, deciding])
+    counted = stride * _are_among(left_out, records.every(stride)) if len(left_out) else left_out
+    for index, place in enumerate(left_out):
+        at = index - len(far)
+        own = records.taken(slice(place, place + 1)) if at < 0 else large_ones.taken(slice(at, at + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
         curvature = own.total * (own.derivatives_or_differences()[0](theta).hessian + np.diag(penalty))
+        if at == 0:
+            before = deciding_each(sums[0], sums[2])
+        if at >= 0 and not _has_much(curvature, whole):
+            continue
         kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
-        squares = squares + kept**2 - counted[index] * plain**2
-        fourths = fourths + kept**4 - counted[index] * plain**4
+        sums = sums + _powers(kept[:, None]) - counted[index] * _powers(plain[:, None])
         told[index] = _told(inverse, curvature)
     if _most_told(told)[:3].max(initial=0.0) > _MOST_OF_FEW:
         raise InferenceError(
             "three records or fewer tell nearly all that is known of a parameter, and nothing says how far others "
             "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
         )
-    return covariance, deciding_each(squares, fourths)
+    squares, thirds, fourths = sums
+    number = deciding_each(squares, fourths)
+    if len(deciding):
+        # What is left out for its curvature counts for more than it did, and its variance is then no guess.
+        number = np.maximum(number, np.minimum(before, FEWEST_DECIDE))
+    # A record takes from a parameter what leaving it out gives.
+    return covariance, number, skewness_of_records(number, squares, -thirds)
+
+
+def _powers(moves: FloatArray) -> FloatArray:
+    """Return the sums of squares, third and fourth powers of what records do to each parameter, shape (3, Q)."""
+    squares = np.square(moves)
+    found = np.empty((3, len(moves)))
+    found[0], found[1] = squares.sum(axis=1), np.einsum("ij,ij->i", squares, moves)
+    found[2] = np.square(squares, out=squares).sum(axis=1)
+    return found
+
+
+def _has_much(curvature: FloatArray, whole: FloatArray) -> bool:
+    """Whether a record has much of the curvature of all in some direction."""
+    return float(eigh(curvature, whole, eigvals_only=True)[-1]) > _MUCH_LEVERAGE
 
 
 def _are_among(places: IntegerArray, some: slice | IntegerArray) -> IntegerArray:

@@ -512,7 +512,8 @@ class Fit:
         """Return intervals for the parameters: by the normal distribution, or by Student's t.
 
         The latter is where few records, clusters or batches decide a variance: ``inference.degrees_of_freedom``
-        are its degrees of freedom, for each parameter its own. Where the curvature along a parameter is uncertain, or
+        are its degrees of freedom, for each parameter its own. Where few records decide, intervals reach farther on the
+        side of a long tail: see ``inference.skewness``. Where the curvature along a parameter is uncertain, or
         its score levels off, intervals reach as far as score tests do: see ``inference.curving`` and
         ``inference.levelling``.
 

@@ -171,13 +171,14 @@ class Held(Frame):
         """Return the loss under the release as it was given, and the accuracy of the others."""
         covariance, bias = inference.covariance, inference.bias
         curving, levelling = inference.curving, inference.levelling
-        freedom = inference.degrees_of_freedom
+        freedom, skewness = inference.degrees_of_freedom, inference.skewness
         return self.loss(corrected), replace(
             inference,
             covariance=None if covariance is None else self.freed(covariance),
             bias=None if bias is None else self.reported(bias),
             curving=None if curving is None else np.delete(curving, self.place, axis=0),
             levelling=None if levelling is None else np.delete(levelling, self.place, axis=0),
+            skewness=None if skewness is None else np.delete(skewness, self.place, axis=0),
             degrees_of_freedom=self.reported(freedom) if isinstance(freedom, np.ndarray) else freedom,
         )
 

@@ -252,11 +252,11 @@ def _check_fields(fit: Any) -> None:
             curving.shape != (size, 2) or not np.isfinite(curving).all() or not (curving[:, 1] >= 0).all()
         ):
             raise ValueError(f"what it says of uncertain curvatures is no array of ({size}, 2) numbers")
-        levelling = inference.levelling
-        if levelling is not None and (
-            levelling.shape != (size, 2) or not np.isfinite(levelling).all() or not (levelling >= 0).all()
-        ):
-            raise ValueError(f"what it says of scores that level off is no array of ({size}, 2) numbers from 0 on")
+        for what, sides in (("scores that level off", inference.levelling), ("skewness", inference.skewness)):
+            if sides is not None and (
+                sides.shape != (size, 2) or not np.isfinite(sides).all() or not (sides >= 0).all()
+            ):
+                raise ValueError(f"what it says of {what} is no array of ({size}, 2) numbers from 0 on")
         freedom = inference.degrees_of_freedom
         if freedom is not None and (np.shape(freedom) not in ((), (size,)) or not np.all(np.asarray(freedom) > 0)):
             raise ValueError(f"its degrees of freedom are neither one number nor {size} above 0")

@@ -17,7 +17,9 @@ from symdebias.inference import (
     critical_values,
     require_variances,
     sandwich,
+    skewed_reaches,
     two_sided_pvalue,
+    two_sides,
     wald_test,
 )
 from symdebias.solvers.cluster_freedom import ClusterParts
@@ -26,7 +28,8 @@ from symdebias.solvers.coefficients import Coefficients
 pytestmark = pytest.mark.newest
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "few_clusters.py"
-OPEN = sd.debias(sd.losses.least_squares(), sd.Release(features=None, noiseless=("a", "b")))
+OPEN_RELEASE = sd.Release(features=None, noiseless=("a", "b"))
+OPEN = sd.debias(sd.losses.least_squares(), OPEN_RELEASE)
 
 
 def clustered(sizes, seed=0):
@@ -95,8 +98,12 @@ def test_where_few_records_decide_a_variance_intervals_are_by_t(weighted):
     assert 2.5 < deciding.min() < deciding.max() < 20
     freedom = np.where(deciding < 50, np.floor(2 * deciding), np.inf)
     np.testing.assert_array_equal(fit.inference.degrees_of_freedom, freedom)
-    width = np.diff(fit.confidence_interval(0.9))[:, 0] / fit.standard_errors / 2
-    np.testing.assert_allclose(width, stats.t.ppf(0.95, freedom), rtol=1e-9)
+    skewness = np.sum(influence**3, axis=0) / np.sum(influence**2, axis=0) ** 1.5
+    assert np.abs(skewness).max() > 0.05
+    np.testing.assert_allclose(fit.inference.skewness, two_sides(skewness), rtol=1e-6)
+    reach = (fit.confidence_interval(0.9) - fit.theta[:, None]) / fit.standard_errors[:, None] * [-1, 1]
+    expected = [skewed_reaches(one, by) for one, by in zip(stats.t.ppf(0.95, freedom), skewness, strict=True)]
+    np.testing.assert_allclose(reach, expected, rtol=1e-6)
     assert f"Student's t with {freedom.min():.3g} to {freedom.max():.3g} degrees of freedom" in fit.summary()
     assert fit.wald_test([1.0, 1.0]).of_covariance == freedom.min()
 
@@ -115,6 +122,34 @@ def test_what_records_do_to_parameters_are_their_gradients_times_a_matrix(loss, 
     theta, mean, turn = rng.normal(size=size) / 3, rng.normal(size=size), rng.normal(size=(size, size))
     expected = (records.gradients(theta, slice(None)) - mean) * (1.0 if weights is None else weights[:, None])
     np.testing.assert_allclose(records.turned_gradients(theta, mean, turn), (expected @ turn).T, atol=1e-11)
+
+
+def test_records_that_bend_a_loss_are_left_out_where_they_make_much_of_a_variance():
+    """Means of exponentials: the far record has little of the second moments, and a quarter of the curvature."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=2_000), np.ones(2_000)])
+    X[11, 0] = 4.5
+    y = np.exp(X @ [1.0, -0.5])
+    y *= np.where(np.arange(2_000) == 11, 1.05, rng.gamma(5.0, 0.2, 2_000))
+    fit = sd.m_estimate(sd.debias(sd.losses.poisson(), OPEN_RELEASE), X, y)
+    mean = np.exp(X @ fit.theta)
+    inverse = np.linalg.inv((X * mean[:, None]).T @ X)
+    leverage = mean * np.einsum("ij,jk,ik->i", X, inverse, X)
+    second_moments = np.einsum("ij,jk,ik->i", X, np.linalg.inv(X.T @ X), X)
+    assert leverage[11] > 0.25
+    assert second_moments.max() < 0.05
+    influence = ((y - mean)[:, None] * X) @ inverse
+    shares = influence**2 / np.sum(influence**2, axis=0)
+    left_out = (shares.max(axis=1) > 0.05) & (leverage > 0.05)
+    assert left_out[11]
+    expected = influence / np.where(left_out, 1 - leverage, 1.0)[:, None]
+    np.testing.assert_allclose(fit.covariance, expected.T @ expected, rtol=1e-4)
+    # What is left out alone decides no fewer than are refused, where it did not before.
+    before = np.sum(influence**2, axis=0) ** 2 / np.sum(influence**4, axis=0)
+    after = np.sum(expected**2, axis=0) ** 2 / np.sum(expected**4, axis=0)
+    decide = np.maximum(after, np.minimum(before, 2.5))
+    np.testing.assert_array_equal(fit.inference.freedom(2), np.where(decide < 50, np.floor(2 * decide), np.inf))
+    assert fit.confidence_interval().shape == (2, 2)
 
 
 def test_what_decides_a_variance_is_read_off_records_with_weight(monkeypatch):

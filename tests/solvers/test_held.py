@@ -462,5 +462,6 @@ def test_few_records_decide_beside_an_offset_as_without_one():
     y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-(X @ [1.0, 0.5] + offset))), 1.0, -1.0)
     corrected = sd.debias(sd.losses.logistic(), sd.Release())
     for how in ({}, {"offset": offset}):
-        summary = sd.m_estimate(corrected, X, y, l2=1e-3, **how).summary()
-        assert re.search(r"as few as 3\.\d* records decide", summary)
+        fit = sd.m_estimate(corrected, X, y, l2=1e-3, **how)
+        assert re.search(r"as few as 3\.\d* records decide", fit.summary())
+        assert fit.inference.skewness.shape == (2, 2)

@@ -286,7 +286,10 @@ def test_every_value_of_a_fit_comes_back(tmp_path):
         "fortran": np.asfortranarray(np.ones((2, 3))), "big": np.arange(3, dtype=">i4"), "number": 10**30,
     }  # fmt: skip
     freedom = np.array([2.5, np.inf])
-    inference = Inference(np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), freedom, 2.0)
+    inference = Inference(
+        np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), freedom, 2.0,
+        skewness=np.array([[0.1, 0.0], [0.0, 0.0]]),
+    )  # fmt: skip
     history = sd.solvers.History(np.array([0, 4]), np.array([0, 512]), np.array([[0.0, 1.0], [0.5, 1 / 3]]))
     fit = replace(
         made([0.1, -1 / 3], corrected, diagnostics=diagnostics, inference=inference),
@@ -317,6 +320,14 @@ def test_degrees_of_freedom_are_one_number_or_one_for_each_parameter(tmp_path):
             replace(fit, inference=Inference(np.eye(2), "cluster sandwich", degrees_of_freedom=freedom)).save(
                 tmp_path / "fit"
             )
+
+
+@pytest.mark.parametrize("what", ["skewness", "levelling"])
+def test_numbers_of_both_sides_are_two_for_each_parameter(what, tmp_path):
+    fit = made([0.1, -1 / 3], sd.debias(LOSSES["exponential"], NOISED.release))
+    for sides in (np.array([[0.1, 0.0]]), np.array([0.1, 0.2]), -np.eye(2), np.full((2, 2), np.nan)):
+        with pytest.raises(ValueError, match=r"is no array of \(2, 2\) numbers from 0 on"):
+            replace(fit, inference=Inference(np.eye(2), "sandwich", **{what: sides})).save(tmp_path / "fit")
 
 
 def exotic():

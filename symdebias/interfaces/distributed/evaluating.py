@@ -399,6 +399,7 @@ def cross_validate(
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
         of = units[name] - (0.0 if other is None else units[other])
         told = sums.decided(of, lambda: powers(of))
+        told = judge.skewed(told, thetas[name]) if other is None else told
         found = Estimate(
             sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None,
             told.freedom, told.skewness,

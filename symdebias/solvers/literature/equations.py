@@ -12,7 +12,14 @@ from symdebias._arrays import FloatArray, check_same_index
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
-from symdebias.inference import FEWEST_DECIDE, Inference, deciding_each, freedom_of_records
+from symdebias.inference import (
+    FEWEST_DECIDE,
+    Inference,
+    deciding_each,
+    freedom_of_records,
+    skewness_of_records,
+    two_sides,
+)
 from symdebias.losses import Loss
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, symmetric_root
@@ -237,6 +244,7 @@ class Problem:
         squares = influence**2
         deciding = deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))
         freedom = freedom_of_records(deciding)
+        skewness = skewness_of_records(deciding, squares.sum(axis=0), np.sum(squares * influence, axis=0))
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
         refusal = ""
@@ -267,6 +275,7 @@ class Problem:
             tuple(notes),
             freedom if not refusal and np.isfinite(freedom).any() else None,
             curving=curving if curving.any() else None,
+            skewness=two_sides(skewness) if not refusal and skewness.any() else None,
         )
         return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 

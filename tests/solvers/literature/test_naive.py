@@ -33,6 +33,18 @@ def test_naive_is_statsmodels_where_there_is_no_noise(loss, family):
             np.testing.assert_allclose(method(loss, release, X, y).theta, found.theta, rtol=1e-6, atol=1e-8)
 
 
+def test_estimates_that_few_records_decide_are_as_skewed_as_those_of_m_estimate():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X @ [1.0, -0.5] + np.exp(rng.normal(size=200))
+    release = sd.Release(noiseless=("a", "b"), fit_intercept=True)
+    wanted = sd.m_estimate(sd.debias(LINEAR, release), X, y).inference
+    assert wanted.skewness[2, 1] > 0.1
+    np.testing.assert_allclose(
+        sd.literature.naive(LINEAR, release, X, y).inference.skewness, wanted.skewness, rtol=1e-6
+    )
+
+
 def test_no_root_is_no_fit():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
