@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, extremes_of
 from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import DivergenceError
@@ -73,12 +73,12 @@ class Metric(ABC):
         sums, of = self.sums(theta), np.ones(1)
         return Judged(sums.mean(of), sums.error(of), sums, of)
 
-    def decided(self, theta: FloatArray, found: "Judged") -> Decided:
-        """Return what few records or clusters make of the metric in its standard errors."""
-        return self.each_decided(theta, found.sums, [found.of])[0]
+    def error_law(self, theta: FloatArray, found: "Judged") -> ErrorLaw:
+        """Return the law of the metric in its standard errors."""
+        return self.error_laws(theta, found.sums, [found.of])[0].bent(found.bending)
 
-    def each_decided(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[Decided]:
-        """Return the same of several combinations: one pass over all records, where it takes one."""
+    def error_laws(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[ErrorLaw]:
+        """Return those of the means of several combinations: one pass over all records, where it takes one."""
 
         @functools.cache
         def powers() -> FloatArray:
@@ -90,7 +90,7 @@ class Metric(ABC):
         def told(place: int) -> list[float]:
             return [float(one) for one in powers()[:, place]]
 
-        return [sums.decided(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
+        return [sums.error_law(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
@@ -183,7 +183,7 @@ class Judged:
     of : array of shape (k,), float64
         The combination of the summed numbers that the metric grows with, whose standard error is its own.
     bending : tuple of two floats
-        As in `Estimate`: those of a ratio whose denominator is noisy.
+        As in `ErrorLaw`: those of a ratio whose denominator is noisy.
     """
 
     value: float

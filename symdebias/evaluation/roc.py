@@ -269,7 +269,7 @@ def _curve(
             row.append(float(np.max(biases)))
         rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
-    told = [math.inf if one.freedom is None else one.freedom for one in judge.each_decided(theta, sums, judged)]
+    told = [math.inf if one.freedom is None else one.freedom for one in judge.error_laws(theta, sums, judged)]
     return RocCurve(
         at, true, false, true_error, false_error, true_bias, false_bias, np.array(told[::2]), np.array(told[1::2]),
         estimate, estimate.records, estimate.clusters,

@@ -28,6 +28,7 @@ from symdebias.evaluation.estimate import (
     check_options,
     corrected_metric,
     estimated_on,
+    under_law,
     with_noise_estimated,
 )
 from symdebias.evaluation.metric import Metric
@@ -398,11 +399,8 @@ def cross_validate(
 
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
         of = units[name] - (0.0 if other is None else units[other])
-        told = sums.decided(of, lambda: powers(of))
-        found = Estimate(
-            sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None,
-            told.freedom, told.skewness,
-        )  # fmt: skip
+        made = Estimate(sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method)
+        found = under_law(made, sums.error_law(of, lambda: powers(of)))
         return with_noise_estimated(found, records.collected, lambda release: float(of @ means_under(release)))
 
     by_part = [
