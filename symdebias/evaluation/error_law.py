@@ -4,11 +4,16 @@ It is the normal one, but for three things: few records or clusters make it Stud
 estimate is a ratio whose denominator is noisy, its variance changes with the value that it is an estimate of.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_reach
 from symdebias.inference import MANY_DECIDE, critical_value, freedom_of_few, skewed_reaches
+
+# A share of fewer than five records has no standard error to be relied on, and of one it has none; between four and
+# five, for rounding.
+_FEWEST_CARRIERS = 4.5
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,16 @@ class ErrorLaw:
         few = freedom_of_few(deciding, len(moves))
         skewness = float(squares @ moves) / second**1.5 if deciding < MANY_DECIDE else 0.0
         return cls(float(len(moves) - 1 if few is None else few), skewness)
+
+    def carried_by(self, count: float) -> "ErrorLaw":
+        """Return that of a share of so many records or clusters: where these are few it has their degrees of freedom.
+
+        Of one record, or cluster, there are next to none: the share moves with it, so that it adds nothing to the
+        standard error.
+        """
+        if count > _FEWEST_CARRIERS:
+            return self
+        return replace(self, freedom=min(math.inf if self.freedom is None else self.freedom, max(count - 1, 0.5)))
 
     def bent(self, bending: tuple[float, float]) -> "ErrorLaw":
         """Return that of a ratio with such a and b."""

@@ -42,6 +42,8 @@ _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_
 _BEYOND, _NOTHING = 2.0, 1e-7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 _LEAST_FREEDOM = 5.0
+# Those of a variance over two clusters: the other kind of label may be in one alone, which has none.
+_LEAST_OVER_CLUSTERS = 1.0
 # In standard errors, what a label that no record has may change before there is no interval.
 _MUCH_UNSEEN = 0.25
 
@@ -130,9 +132,10 @@ class Estimate:
         Raises
         ------
         InferenceError
-            The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it. Or the
-            metric is a share, and the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all
-            records have one label, and the other may change the value by more than a quarter of a standard error.
+            The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it, or fewer
+            than five carry what the metric is a share of. Or one cluster carries that. Or the metric is a share, and
+            the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all records have one
+            label, and the other may change the value by more than a quarter of a standard error.
         """
         self._require_telling()
         level = LEVEL.check("level", level)
@@ -151,10 +154,13 @@ class Estimate:
     def _require_telling(self) -> None:
         """Raise InferenceError where the records do not tell how far the estimate is off."""
         freedom = self.degrees_of_freedom
-        if freedom is not None and freedom < _LEAST_FREEDOM and self.clusters is None:
+        least = _LEAST_FREEDOM if self.clusters is None else _LEAST_OVER_CLUSTERS
+        if freedom is not None and freedom < least:
+            of = "records" if self.clusters is None else "clusters"
             raise InferenceError(
-                f"{freedom / 2:.2g} records decide the standard error by themselves, and an interval would not cover. "
-                "Bound the weights, take a bounded metric, or give more records."
+                f"few {of} decide the standard error by themselves, or carry what the metric is a share of: it has "
+                f"{freedom:.2g} degrees of freedom where {least:g} are needed, and an interval would not cover. Bound "
+                f"the weights, take a bounded metric, or give more {of}."
             )
         if abs(self.without_both_labels) > _MUCH_UNSEEN * self.standard_error:
             raise InferenceError(

@@ -320,7 +320,7 @@ class AreaUnderCurve(Metric):
         of = sums.only(0) - ratio * sums.only(1)
         # The number of pairs is of second order in the weights, and goes by twice what each record has of it.
         bending = bent_by(sums, of, 2 * sums.only(1)) if labels.low.min() < 0 else (0.0, 0.0)
-        return Judged(0.5 + ratio / 2, sums.error(of), sums, of, bending)
+        return Judged(0.5 + ratio / 2, sums.error(of), sums, of, min(map(labels.carriers, (0, 1))), bending)
 
     def error_law(self, theta: FloatArray, found: Judged) -> ErrorLaw:
         """Return the law of the area in its standard errors."""
@@ -394,7 +394,7 @@ def _together(*parts: Pairs, pairs: PairSigns) -> Pairs:
 
 def _labels(part: Records, *, judge: AreaUnderCurve) -> Sums:
     positives = judge.positives if part is judge.records else part.positives()
-    return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights)
+    return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights, part.clusters)
 
 
 def area_under_curve(

@@ -136,6 +136,19 @@ class Sums:
         """Return the weighted sum of squares about the mean of the combination, over the squared sum of weights."""
         return max(float(of @ self.second @ of), 0.0) / self.weight**2
 
+    def carriers(self, place: int) -> float:
+        """Return how many records or clusters a mean of numbers that are none below 0 rests on, (sum v)^2/sum v^2.
+
+        Numbers below 0 are so by their noise, which all records have: it is infinite then.
+        """
+        if self.low[place] < 0:
+            return math.inf
+        mean, squares = float(self.means[place]), float(self.second[place, place])
+        squares += 2 * mean * float(self.first[place]) + mean**2 * self.square
+        if self.clusters is not None:
+            squares = float(np.sum(self.clusters[2][:, place] ** 2))
+        return (mean * self.weight) ** 2 / squares if squares > 0 else 0.0
+
     def largest_square(self, of: FloatArray) -> float:
         """Return what the part of one record in `squared_error` is at most."""
         away = np.maximum(self.high - self.means, self.means - self.low)
