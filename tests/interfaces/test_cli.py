@@ -262,6 +262,21 @@ def test_an_audit_that_refutes_says_so_by_its_exit_code(tmp_path, capsys, monkey
     assert law["passed"] is False
 
 
+def test_the_noise_of_a_seed_has_no_guarantee_to_audit(tmp_path, capsys):
+    """The card of such a folder has one, and it holds: an audit of the folder must not say so."""
+    release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0))
+    records = np.full((20, 1), 0.5), np.where(np.arange(20) < 9, 1, -1)
+    for name, seed in (("seeded", 0), ("fresh", None)):
+        release.privatize(*records, random_state=seed).save(tmp_path / name)
+    assert cli.main(["audit", str(tmp_path / "seeded"), "--samples", "5000"]) == 1
+    assert "came from a seed, and its records have no guarantee" in capsys.readouterr().err
+    for place in ("seeded/card.json", "fresh"):
+        assert cli.main(["audit", str(tmp_path / place), "--samples", "5000"]) == 0
+    # Where the manifest is damaged the card is what is told of.
+    (tmp_path / "seeded" / "manifest.json").write_text("{")
+    assert cli.main(["audit", str(tmp_path / "seeded"), "--samples", "5000"]) == 0
+
+
 def test_an_audit_of_nothing_fails(tmp_path, capsys):
     card = tmp_path / "card.json"
     assert cli.main(["audit", str(card)]) == 1
