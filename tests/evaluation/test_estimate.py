@@ -470,6 +470,7 @@ def test_the_skewness_is_that_of_what_records_do(clusters):
     assert share.confidence_interval() == replace(share, skewness=0.0).confidence_interval()
 
 
+@pytest.mark.in_turn
 def test_intervals_of_means_of_long_tails_cover():
     """Squares of errors by Student's t with 5 degrees of freedom, 100 records, 800 draws.
 

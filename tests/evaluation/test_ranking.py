@@ -111,6 +111,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "shape", [pytest.param(name, marks=[] if name == "rare" else pytest.mark.exhaustive) for name in SHAPES]
 )
