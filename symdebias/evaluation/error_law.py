@@ -7,6 +7,8 @@ estimate is a ratio whose denominator is noisy, its variance changes with the va
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_reach
 from symdebias.inference import MANY_DECIDE, critical_value, freedom_of_few, skewed_reaches
@@ -82,7 +84,7 @@ class ErrorLaw:
             The degrees of freedom of the latter.
         """
         slope, bend = self.bending
-        return ErrorLaw(freedom, self.skewness * share**3, (slope * share, bend))
+        return ErrorLaw(float(added_freedom(self.freedom, freedom)), self.skewness * share**3, (slope * share, bend))
 
     def reach(self, level: float) -> float:
         """Return how many standard errors an interval reaches by the error of the standard error alone."""
@@ -93,3 +95,12 @@ class ErrorLaw:
         below, above = skewed_reaches(self.reach(level), self.skewness)
         slope, bend = self.bending
         return fieller_reach(below, -slope, bend), fieller_reach(above, slope, bend)
+
+
+def added_freedom(before: FloatArray | float | None, after: FloatArray | float) -> FloatArray:
+    """Return the degrees of freedom of sums of independent variances, given those before and by what was added.
+
+    A share of one record has a standard error of 0 by itself, and no other error makes up for what that hides.
+    """
+    known = np.inf if before is None else before
+    return np.where(np.less(known, 1.0), known, after)
