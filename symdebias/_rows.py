@@ -47,6 +47,8 @@ class Rows:
         As given.
     ends : tuple of two arrays of shape (p,), or None
         The means and the least values of the columns, where they have been looked at.
+    names : tuple of str, or None
+        What the columns are called where they were read by name.
 
     Examples
     --------
@@ -65,6 +67,18 @@ class Rows:
     ) -> None:
         self.shape, self._read, self._pick = shape, read, pick
         self.ends: tuple[FloatArray, FloatArray] | None = None
+        self.names: tuple[str, ...] | None = None
+
+    def require_places(self, columns: Sequence[str] | None) -> None:
+        """Raise ValueError where a column of the release was read by its name into another place than it has there."""
+        if self.names is None or columns is None:
+            return
+        if any(name in columns and columns.index(name) != place for place, name in enumerate(self.names)):
+            raise ValueError(
+                f"X was read as the columns {', '.join(self.names):.200}, and those of the release are "
+                f"{', '.join(columns):.200}, in this order. Read X by release= in place of columns=, or name the "
+                "columns in the order of the release."
+            )
 
     @classmethod
     def of_array(cls, array: np.ndarray[Any, Any]) -> "Rows":

@@ -100,8 +100,9 @@ def from_parquet(
     stored = ParquetColumns(paths_of(path))
     if release is None:
         assert columns is not None
-        names = [columns] if isinstance(columns, str) else list(columns)
+        names = _named(columns)
         X = stored.rows(names, numbers)
+        X.names = names
         return X, None if target is None else stored.rows([target], one_column)
     return released_rows(stored, release, target)
 
@@ -169,13 +170,29 @@ def from_iterator(
         required_columns(release)
     if target is not None:
         check_name("target", target)
-    names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
-    if names == ():
-        raise ValueError("columns names nothing. Name one column of the features at least.")
+    names = None if columns is None else _named(columns)
     stream = _Stream(blocks, _Form(release, names, target))
     count, width, has_target = stream.measured()
     X = Rows((count, width), lambda rows: stream.read(rows)[0])
+    X.names = names
     return X, Rows((count,), lambda rows: stream.read(rows)[1]) if has_target else None
+
+
+def _named(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the features, each once.
+
+    Raises
+    ------
+    ValueError
+        There are none, or one comes twice.
+    """
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not names:
+        raise ValueError("columns names nothing. Name one column of the features at least.")
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise ValueError(f"columns names {shown(twice[0], 80)} twice. Name each column once.")
+    return names
 
 
 @dataclass(frozen=True)

@@ -266,6 +266,25 @@ class AdditiveNoise:
         return tuple(row[index] for index, row in enumerate(self.covariance))
 
 
+def noise_of_family(
+    variance: float, characteristic_function: sp.Expr, density: sp.Expr, *, tail_rate: float = math.inf
+) -> AdditiveNoise:
+    """Return noise of a family whose formulas belong together at every scale: this one is not looked at.
+
+    Looking takes most of the time that it takes to make noise, and a plan makes hundreds.
+    """
+    made = object.__new__(AdditiveNoise)
+    vars(made).update(
+        variance=_VARIANCE.check("variance", variance),
+        characteristic_function=characteristic_function,
+        density=density,
+        step=None,
+        tail_rate=tail_rate if tail_rate == math.inf else _WIDTH.check("tail_rate", tail_rate),
+        covariance=None,
+    )
+    return made
+
+
 @lru_cache(maxsize=256)
 def _inverse_taylor(characteristic_function: sp.Expr, order: int) -> tuple[float, ...]:
     # Columns are often noised alike, and the series of a staircase takes a third of a second.

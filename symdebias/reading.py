@@ -71,6 +71,7 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
     if y is not None and np.ndim(y) == 1 and len(y) != count:
         raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
     columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
+    columns.require_places((correction.collected or correction.release).columns)
     target = y
     if y is not None and not isinstance(y, Rows):
         # Labels of text, and true and false, become numbers once.

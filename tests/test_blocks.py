@@ -589,3 +589,38 @@ def test_decimal_numbers_that_are_none_are_named_by_their_row():
     np.testing.assert_array_equal(halves, release.privatize([[0.5], [3.0]], random_state=0).X)
     with pytest.raises(TypeError, match="its type is str"):
         release.privatize(np.array([[Decimal(1)], ["1"]], dtype=object))
+
+
+@pytest.mark.parametrize("what", ["a file", "tables"])
+def test_columns_that_were_read_by_name_stand_where_the_release_has_them(tmp_path, what):
+    """Rows have no names for a kernel: in another order they would be a fit with parameters exchanged, and no word."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 2))
+    table = pa.table({"age": X[:, 0], "hours": X[:, 1], "y": X @ [1.0, -1.0]})
+    pq.write_table(table, tmp_path / "one.parquet")
+
+    def read(names):
+        if what == "tables":
+            return sd.blocks.from_iterator(lambda: [table], columns=names, target="y")
+        return sd.blocks.from_parquet(tmp_path / "one.parquet", columns=names, target="y")
+
+    release = sd.Release({name: sd.GaussianMechanism.from_scale(0.1) for name in ("age", "hours")})
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    fit = sd.m_estimate(corrected, *read(["age", "hours"]))
+    for use in (
+        lambda *given: sd.m_estimate(corrected, *given),
+        lambda *given: sd.sgd(corrected, *given, order="given"),
+        lambda *given: sd.evaluation.evaluate(fit, *given, metric="squared_error"),
+        lambda *given: sd.evaluation.evaluate(fit.theta, *given, metric="squared_error", release=release),
+    ):
+        with pytest.raises(
+            ValueError, match=r"read as the columns hours, age, and those of the release are age, hours"
+        ):
+            use(*read(["hours", "age"]))
+    # Names of another hand are matched by their places, as columns of an array are.
+    other = sd.Release({name: sd.GaussianMechanism.from_scale(0.1) for name in ("x0", "x1")})
+    found = sd.m_estimate(sd.debias(sd.losses.least_squares(), other), *read(["age", "hours"]))
+    np.testing.assert_array_equal(found.theta, fit.theta)
+    for names, message in ((["age", "age"], "columns names 'age' twice"), ([], "columns names nothing")):
+        with pytest.raises(ValueError, match=message):
+            read(names)

@@ -306,6 +306,7 @@ def test_it_says_nothing_of_columns_where_they_do_not_matter(features, method, c
     assert ("columns=" in str(certificate)) == (columns is not None)
 
 
+@pytest.mark.in_turn
 def test_the_largest_bias_of_a_narrow_loss_beside_noise_on_a_grid_is_found():
     """Few scores have it: from 48 places on it was searched for in vain, and a bias of 1.1 found."""
     names = ("a", "b", "c")

@@ -32,6 +32,7 @@ def inverse_curvature(records=400, scatter=7.0, draws=4000, seed=0):
     return theta[:, 0], variance, curving, 1.0
 
 
+@pytest.mark.in_turn
 def test_intervals_cover_where_the_curvature_is_three_standard_errors():
     theta, variance, curving, truth = inverse_curvature()
     plain, covered = 0, 0

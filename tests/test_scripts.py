@@ -140,6 +140,7 @@ def test_the_example_of_categories_in_one_vector():
     assert all(error < 2 / 3 * other for error, other in zip(ours[1], theirs[1], strict=True))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("model", ["poisson", "least_squares", "softmax"])
 def test_known_parameters_are_found(model):
     """Within 4 standard errors (false-alarm rate 6e-4 at a fixed seed), uncorrected far off."""
@@ -250,6 +251,7 @@ def test_mnist_is_read_from_its_files(data_folder):
     assert set(problem.y) == set(range(10))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "problem",
     ["synthetic", pytest.param("adult", marks=[pytest.mark.exhaustive, pytest.mark.needs("SYMDEBIAS_DATA")])],
@@ -544,6 +546,7 @@ def test_noise_of_the_cube(limits):
     assert np.mean(noise**2) == pytest.approx(variance, abs=5.5 * np.sqrt((fourth - variance**2) / n))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("code_name", ["indicator", "simplex"])
 def test_moments_of_three_classes_from_one_vector(limits, code_name):
     """Exact without noise; unbiased through a cap and under spherical Laplace noise, within 6 standard errors."""
@@ -735,6 +738,7 @@ def called(name, folder, capsys):
     return capsys.readouterr().out, sorted(picture.stem for picture in folder.iterdir())
 
 
+@pytest.mark.in_turn
 def test_the_example_of_label_designs(tmp_path, capsys):
     """Columns of an optimum have two values, its error is the least of the unbiased, and records make a prior cheap."""
     text, pictures = called("label_designs", tmp_path, capsys)

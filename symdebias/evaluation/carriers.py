@@ -16,7 +16,7 @@ from symdebias._arrays import FloatArray
 from symdebias.assessment.variance import evaluated
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.inference import FEWEST_DECIDE, critical_value, skewed_reaches
@@ -66,8 +66,8 @@ def refusal_of_few(name: str, correction: Correction, records: Records, theta: F
     return ""
 
 
-def skewed_by_law(told: Decided, correction: Correction, records: Records, theta: FloatArray) -> Decided:
-    """Return what decides the law of a mean in its standard errors where few records carry it: as skewed as the noise.
+def skewed_by_noise(sample: ErrorLaw, correction: Correction, records: Records, theta: FloatArray) -> ErrorLaw:
+    """Return the law of a mean in its standard errors where few records carry it: as skewed as the noise makes it.
 
     A sample without the records that carry most of a mean has less skewness than the mean. Samples are drawn anew by
     the law of the noise, from released scores that are shrunk to the spread of true ones, and the skewness is the one
@@ -76,15 +76,15 @@ def skewed_by_law(told: Decided, correction: Correction, records: Records, theta
 
     Parameters
     ----------
-    told : Decided
-        What the sample says.
+    sample : ErrorLaw
+        That which the sample tells.
     correction, records, theta
         As for `refusal_of_few`.
     """
     law = _Law.of(correction, records, theta)
     if law is None or not (law.inflation > _SOME_INFLATION and law.carriers < _MANY_CARRIERS):
-        return told
-    reach = critical_value(_LEVEL, 0.0, told.freedom)
+        return sample
+    reach = critical_value(_LEVEL, 0.0, sample.freedom)
     below, above = law.reaches()
     sign = 1.0 if above > below else -1.0
     far = max(below, above)
@@ -92,12 +92,12 @@ def skewed_by_law(told: Decided, correction: Correction, records: Records, theta
     def beyond(skewness: float) -> float:
         return skewed_reaches(reach, skewness)[1] - far
 
-    least = max(sign * told.skewness, 0.0)
+    least = max(sign * sample.skewness, 0.0)
     if not beyond(least) < 0:
-        return told
+        return sample
     most = _MOST_SKEWED
     skewness = float(brentq(beyond, least, most)) if beyond(most) > 0 else most
-    return replace(told, skewness=sign * skewness)
+    return replace(sample, skewness=sign * skewness)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from symdebias.evaluation.estimate import (
     estimate_of,
     with_noise_estimated,
 )
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, fitting, is_estimator
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
@@ -237,6 +237,13 @@ def cross_validate(
                 refused[name] = f"{error}"
     require_any(values, refused)
 
+    unseen = judge.unseen_label()
+
+    @functools.cache
+    def relabelled_values(name: str) -> FloatArray:
+        assert unseen is not None
+        return judge.on(relabelled(records, unseen)).checked_values(thetas[name], parts)
+
     @functools.cache
     def judge_under(release: Release) -> Metric:
         return judge_of(records.under(release))
@@ -253,6 +260,9 @@ def cross_validate(
         own = values[name] - (0.0 if other is None else values[other])
         alone = thetas[name] if other is None else ()
         found = estimate_of(judge, own, bias, certified, thetas=alone)
+        if unseen is not None:
+            moved = relabelled_values(name) - (0.0 if other is None else relabelled_values(other)) - own
+            found = replace(found, without_both_labels=judge.unseen_share * records.mean_and_error(moved)[0])
         return with_noise_estimated(found, records.collected, value)
 
     weights = records.weights

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Interval
-from symdebias._fieller import fieller_reach
 from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.models import Model, as_fitted, in_labels_of
@@ -23,7 +23,7 @@ from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.exceptions import DivergenceError, InferenceError, NoExactCorrectionError
-from symdebias.inference import MANY_DECIDE, critical_value, skewed_reaches
+from symdebias.inference import MANY_DECIDE
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -42,6 +42,8 @@ _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_
 _BEYOND, _NOTHING = 2.0, 1e-7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 _LEAST_FREEDOM = 5.0
+# Those of a variance over two clusters: the other kind of label may be in one alone, which has none.
+_LEAST_OVER_CLUSTERS = 1.0
 # In standard errors, what a label that no record has may change before there is no interval.
 _MUCH_UNSEEN = 0.25
 
@@ -130,15 +132,35 @@ class Estimate:
         Raises
         ------
         InferenceError
-            The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it. Or the
-            metric is a share, and the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all
-            records have one label, and the other may change the value by more than a quarter of a standard error.
+            The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it, or fewer
+            than five carry what the metric is a share of. Or one cluster carries that. Or the metric is a share, and
+            the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all records have one
+            label, and the other may change the value by more than a quarter of a standard error.
         """
-        freedom, is_share = self.degrees_of_freedom, self.metric in _SHARES
-        if freedom is not None and freedom < _LEAST_FREEDOM and self.clusters is None:
+        self._require_telling()
+        level = LEVEL.check("level", level)
+        law, freedom = self._error_law, self.degrees_of_freedom
+        below, above = law.reaches(level)
+        low, high = self.value - below * self.standard_error, self.value + above * self.standard_error
+        if self._is_share and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
+            far = _tested_end(self.value, law.reach(level) * self.standard_error)
+            low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
+        low, high = low - self.bias, high + self.bias
+        if self._is_share:
+            # What no share can be is in no interval of one.
+            low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+        return low, high
+
+    def _require_telling(self) -> None:
+        """Raise InferenceError where the records do not tell how far the estimate is off."""
+        freedom = self.degrees_of_freedom
+        least = _LEAST_FREEDOM if self.clusters is None else _LEAST_OVER_CLUSTERS
+        if freedom is not None and freedom < least:
+            of = "records" if self.clusters is None else "clusters"
             raise InferenceError(
-                f"{freedom / 2:.2g} records decide the standard error by themselves, and an interval would not cover. "
-                "Bound the weights, take a bounded metric, or give more records."
+                f"few {of} decide the standard error by themselves, or carry what the metric is a share of: it has "
+                f"{freedom:.2g} degrees of freedom where {least:g} are needed, and an interval would not cover. Bound "
+                f"the weights, take a bounded metric, or give more {of}."
             )
         if abs(self.without_both_labels) > _MUCH_UNSEEN * self.standard_error:
             raise InferenceError(
@@ -146,7 +168,7 @@ class Estimate:
                 f"may change {self.metric} by {self.without_both_labels:.2g}, with a standard error of "
                 f"{self.standard_error:.2g}. Give records of both labels."
             )
-        if is_share:
+        if self._is_share:
             # How far it is inside of [0, 1]; below 0 where no share can be. Where each record counts half it is a half.
             inside = min(self.value, 1 - self.value) + self.bias
             if inside + _BEYOND * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
@@ -155,19 +177,15 @@ class Estimate:
                     f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
                     "tell how rare it is, and an interval would not cover. Give more records."
                 )
-        reach = critical_value(LEVEL.check("level", level), 0.0, freedom)
-        below, above = (reach, reach) if is_share else skewed_reaches(reach, self.skewness)
-        slope, bend = self.bending
-        below, above = fieller_reach(below, -slope, bend), fieller_reach(above, slope, bend)
-        low, high = self.value - below * self.standard_error, self.value + above * self.standard_error
-        if is_share and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
-            far = _tested_end(self.value, reach * self.standard_error)
-            low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
-        low, high = low - self.bias, high + self.bias
-        if is_share:
-            # What no share can be is in no interval of one.
-            low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
-        return low, high
+
+    @property
+    def _is_share(self) -> bool:
+        return self.metric in _SHARES
+
+    @property
+    def _error_law(self) -> ErrorLaw:
+        """What intervals go by: the long tail of a share is that of the test with the variance at its end."""
+        return ErrorLaw(self.degrees_of_freedom, 0.0 if self._is_share else self.skewness, self.bending)
 
     def interval_or_none(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the confidence interval, or None where it is refused: for tables."""
@@ -479,18 +497,18 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     """
     found = metric.judged(theta)
     clusters = found.sums.count_of_clusters
-    told = metric.decided(theta, found)
+    law = metric.error_law(theta, found)
     bias = metric.bias(theta, found.sums)
     if math.isnan(bias[0]):
         raise DivergenceError(
             f"the bias of the corrected {metric.name} is not a number at these parameters: scores are too large. Use "
             "smaller parameters, or a metric that is exact under this noise."
         )
-    records = found.sums.records
-    return Estimate(
-        found.value, found.error, *bias, records, metric.name, metric.method, clusters, told.freedom, told.skewness,
-        metric.without_both_labels(theta, found.value), found.bending,
+    made = Estimate(
+        found.value, found.error, *bias, found.sums.records, metric.name, metric.method, clusters,
+        without_both_labels=metric.without_both_labels(theta, found.value),
     )  # fmt: skip
+    return under_law(made, law)
 
 
 def estimate_of(
@@ -503,11 +521,14 @@ def estimate_of(
     records = metric.records
     mean, error = records.mean_and_error(values)
     clusters = None if records.clusters is None else int(records.clusters.max()) + 1
-    told = records.decided(values)
-    told = metric.skewed(told, thetas) if thetas else told
-    return Estimate(
-        mean, error, bias, certified, len(values), metric.name, metric.method, clusters, told.freedom, told.skewness
-    )
+    made = Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters)
+    law = records.error_law(values)
+    return under_law(made, metric.skewed(law, thetas) if thetas else law)
+
+
+def under_law(found: Estimate, law: ErrorLaw) -> Estimate:
+    """Return an estimate with what its error law says of intervals."""
+    return replace(found, degrees_of_freedom=law.freedom, skewness=law.skewness, bending=law.bending)
 
 
 def with_noise_estimated(found: Estimate, release: Release, value: Callable[[Release], float]) -> Estimate:
@@ -530,10 +551,8 @@ def with_noise_estimated(found: Estimate, release: Release, value: Callable[[Rel
         variance, fourths = variance + added, fourths + added**2 / one.degrees_of_freedom
     if not fourths > 0:
         return found
-    # Satterthwaite's degrees of freedom of the sum; what is added is not skewed.
     error = math.sqrt(variance)
-    share, (slope, bend) = found.standard_error / error, found.bending
-    return replace(
-        found, standard_error=error, degrees_of_freedom=variance**2 / fourths, skewness=found.skewness * share**3,
-        bending=(slope * share, bend),
-    )  # fmt: skip
+    before = ErrorLaw(found.degrees_of_freedom, found.skewness, found.bending)
+    # Satterthwaite's degrees of freedom of the sum.
+    law = before.diluted(found.standard_error / error, variance**2 / fourths)
+    return under_law(replace(found, standard_error=error), law)

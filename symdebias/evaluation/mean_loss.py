@@ -14,8 +14,8 @@ from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.driver import debias
-from symdebias.evaluation.carriers import refusal_of_few, skewed_by_law
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.carriers import refusal_of_few, skewed_by_noise
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
@@ -75,21 +75,21 @@ class MeanLoss(Metric):
             raise InferenceError(refusal)
         return self.kernel_records.taken(rows).losses(theta.ravel())
 
-    def decided(self, theta: FloatArray, found: Judged) -> Decided:
-        """Return what few records or clusters make of the metric in its standard errors."""
-        told = super().decided(theta, found)
-        return told if found.sums.clusters is not None else self.skewed(told, [theta])
+    def error_law(self, theta: FloatArray, found: Judged) -> ErrorLaw:
+        """Return the law of the metric in its standard errors."""
+        law = super().error_law(theta, found)
+        return law if found.sums.clusters is not None else self.skewed(law, [theta])
 
-    def skewed(self, told: Decided, thetas: Sequence[FloatArray]) -> Decided:
-        """Return what decides the law of the mean in its standard errors, as skewed as the law of the noise says."""
+    def skewed(self, law: ErrorLaw, thetas: Sequence[FloatArray]) -> ErrorLaw:
+        """Return the law of a mean in its standard errors, as skewed as the noise makes it."""
         correction = self.kernel_records.correction
         if self.records.scales is not None:
             # That of one noise for all: kernels of own noise have no symbol of it.
             correction = self.corrected.at(self.kernel_records.columns)
         if self.records.clusters is not None:
-            return told
+            return law
         longest = max((theta.ravel() for theta in thetas), key=correction.limits.normal_score_variance)
-        return skewed_by_law(told, correction, self.records, longest)
+        return skewed_by_noise(law, correction, self.records, longest)
 
     @property
     def label_pair(self) -> tuple[float, float] | None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, extremes_of
 from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import DivergenceError
@@ -73,12 +73,12 @@ class Metric(ABC):
         sums, of = self.sums(theta), np.ones(1)
         return Judged(sums.mean(of), sums.error(of), sums, of)
 
-    def decided(self, theta: FloatArray, found: "Judged") -> Decided:
-        """Return what few records or clusters make of the metric in its standard errors."""
-        return self.each_decided(theta, found.sums, [found.of])[0]
+    def error_law(self, theta: FloatArray, found: "Judged") -> ErrorLaw:
+        """Return the law of the metric in its standard errors."""
+        return self.error_laws(theta, found.sums, [found.of])[0].bent(found.bending).carried_by(found.carriers)
 
-    def each_decided(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[Decided]:
-        """Return the same of several combinations: one pass over all records, where it takes one."""
+    def error_laws(self, theta: FloatArray, sums: Sums, combinations: Sequence[FloatArray]) -> list[ErrorLaw]:
+        """Return those of the means of several combinations: one pass over all records, where it takes one."""
 
         @functools.cache
         def powers() -> FloatArray:
@@ -90,11 +90,11 @@ class Metric(ABC):
         def told(place: int) -> list[float]:
             return [float(one) for one in powers()[:, place]]
 
-        return [sums.decided(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
+        return [sums.error_law(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
 
-    def skewed(self, told: Decided, thetas: Sequence[FloatArray]) -> Decided:
-        """Return what decides the law of a mean over parts that are judged at thetas, where more is known of it."""
-        return told
+    def skewed(self, law: ErrorLaw, thetas: Sequence[FloatArray]) -> ErrorLaw:
+        """Return the law of a mean over parts that are judged at thetas, where more is known of its skewness."""
+        return law
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
@@ -114,27 +114,38 @@ class Metric(ABC):
         return None
 
     def without_both_labels(self, theta: FloatArray, value: float) -> float:
-        """Return by how much a label that no record has may change the metric, which is `value`; 0 where both occur.
+        """Return by how much a label that no record has may change the metric, which is `value`; 0 where both occur."""
+        label = self.unseen_label()
+        if label is None:
+            return 0.0
+        work = functools.partial(_sums_relabelled, judge=self.light, theta=theta, label=label)
+        moved = Sums.together(self.records.over_parts(work)).mean(np.ones(1))
+        return self.unseen_share * (moved - value)
 
-        No record has it in one of 40 samples where it is as frequent as that leaves, and its records are taken to have
-        scores like those of the others.
+    @property
+    def unseen_share(self) -> float:
+        """How frequent a label may be that no record has: in one of 40 samples none has one that is as frequent.
+
+        Its records are taken to have scores like those of the others.
         """
+        return -math.expm1(math.log(_MISSED) / self.records.effective)
+
+    def unseen_label(self) -> float | None:
+        """Return which of two labels no record has; None where both occur, and for a metric of others."""
         labels, records = self.label_pair, self.records
         if labels is None or records.of_margins:
-            return 0.0
+            return None
         # Mostly those at hand have both already, and others need not be read.
         least, most = _extreme_targets(records)
         if least >= most:
             least, most = records.reduced(_extreme_targets, extremes_of)
         if least != most or least not in labels:
-            return 0.0
+            return None
         other = labels[1] if least == labels[0] else labels[0]
         noise = records.release.target_noise
         if isinstance(noise, ChannelNoise) and other not in noise.outputs:
-            return 0.0
-        work = functools.partial(_sums_relabelled, judge=self.light, theta=theta, label=other)
-        moved = Sums.together(records.over_parts(work)).mean(np.ones(1))
-        return -math.expm1(math.log(_MISSED) / records.effective) * (moved - value)
+            return None
+        return other
 
     @property
     def common_bias(self) -> float:
@@ -186,14 +197,17 @@ class Judged:
         What both are made of.
     of : array of shape (k,), float64
         The combination of the summed numbers that the metric grows with, whose standard error is its own.
+    carriers : float
+        How many records, or clusters, the metric is a share of, as `Sums.carriers` counts them.
     bending : tuple of two floats
-        As in `Estimate`: those of a ratio whose denominator is noisy.
+        As in `ErrorLaw`: those of a ratio whose denominator is noisy.
     """
 
     value: float
     error: float
     sums: Sums
     of: FloatArray
+    carriers: float = math.inf
     bending: tuple[float, float] = (0.0, 0.0)
 
 
@@ -214,10 +228,15 @@ def _extreme_targets(part: Records) -> tuple[float, float]:
     return float(target.min(initial=math.inf)), float(target.max(initial=-math.inf))
 
 
+def relabelled(part: Records, label: float) -> Records:
+    """Return some records as if all of them had a label, each by itself."""
+    labels = np.full(len(part), label)
+    return replace(part, y=labels, target=labels, clusters=None, memo={})
+
+
 def _sums_relabelled(part: Records, *, judge: Metric, theta: FloatArray, label: float) -> Sums:
     """Return the sums of some records as if all of them had a label."""
-    labels = np.full(len(part), label)
-    return _sums_of(replace(part, y=labels, target=labels, clusters=None, memo={}), judge=judge, theta=theta)
+    return _sums_of(relabelled(part, label), judge=judge, theta=theta)
 
 
 def _higher_powers(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray) -> FloatArray:

@@ -30,8 +30,13 @@ def as_fit(model: Any) -> Any:
     Raises
     ------
     TypeError
-        It is an estimator that holds no Fit.
+        It is an estimator that holds no Fit, or nothing.
     """
+    if model is None:
+        raise TypeError(
+            "the model is None: what should have fitted one has returned nothing. Return a Fit, a fitted estimator or "
+            "parameters."
+        )
     found = None if isinstance(model, Fit) else getattr(model, "fit_", None)
     if isinstance(found, Fit):
         return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, is_table, weights_array
 from symdebias._rows import Rows, counted_from
-from symdebias.evaluation.records import ROWS, SAMPLED, Records
+from symdebias.evaluation.records import ROWS, SAMPLED, Records, release_of
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 
@@ -196,6 +196,8 @@ def checked_records(
     if y is not None and np.ndim(y) == 1 and len(y) != count:
         raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
     check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset, noise_scale=noise_scale)
+    if isinstance(X, Rows):
+        X.require_places(release_of(model, release, has_scales=noise_scale is not None).columns)
     if noise_scale is not None and (is_table(noise_scale) or len(noise_scale) != count):
         raise ValueError(
             f"noise_scale is a table or has {len(noise_scale)} rows, and X has {count} that are read block by block. "

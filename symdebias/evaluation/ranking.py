@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.ratios import bent_by, error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
@@ -320,13 +320,13 @@ class AreaUnderCurve(Metric):
         of = sums.only(0) - ratio * sums.only(1)
         # The number of pairs is of second order in the weights, and goes by twice what each record has of it.
         bending = bent_by(sums, of, 2 * sums.only(1)) if labels.low.min() < 0 else (0.0, 0.0)
-        return Judged(0.5 + ratio / 2, sums.error(of), sums, of, bending)
+        return Judged(0.5 + ratio / 2, sums.error(of), sums, of, min(map(labels.carriers, (0, 1))), bending)
 
-    def decided(self, theta: FloatArray, found: Judged) -> Decided:
-        """Return what few records or clusters make of the area in its standard errors."""
+    def error_law(self, theta: FloatArray, found: Judged) -> ErrorLaw:
+        """Return the law of the area in its standard errors."""
         if self.every is None:
-            return replace(self, every=self.among_all(theta)).decided(theta, found)
-        return super().decided(theta, found)
+            return replace(self, every=self.among_all(theta)).error_law(theta, found)
+        return super().error_law(theta, found)
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the mean error of signs over pairs of likely scores, by the labels that are possible."""
@@ -394,7 +394,7 @@ def _together(*parts: Pairs, pairs: PairSigns) -> Pairs:
 
 def _labels(part: Records, *, judge: AreaUnderCurve) -> Sums:
     positives = judge.positives if part is judge.records else part.positives()
-    return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights)
+    return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights, part.clusters)
 
 
 def area_under_curve(

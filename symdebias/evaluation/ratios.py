@@ -67,7 +67,7 @@ def ratio_of(sums: Sums, numerator: int, denominator: int, below: float) -> Judg
     ratio = sums.mean(sums.only(numerator)) / below
     of = (sums.only(numerator) - ratio * sums.only(denominator)) / below
     bending = bent_by(sums, of, sums.only(denominator) / below) if sums.low[denominator] < 0 else (0.0, 0.0)
-    return Judged(ratio, sums.error(of), sums, of, bending)
+    return Judged(ratio, sums.error(of), sums, of, sums.carriers(denominator), bending)
 
 
 def bent_by(sums: Sums, of: FloatArray, below: FloatArray) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
@@ -361,8 +361,8 @@ class Records:
         error = math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
         return mean, error * pull_of(float(self.share.max()))
 
-    def decided(self, values: FloatArray) -> Decided:
-        """Return what few records or clusters make of the mean of a number per record in its standard errors.
+    def error_law(self, values: FloatArray) -> ErrorLaw:
+        """Return the law of the mean of a number per record in its standard errors, as few records or clusters make it.
 
         Raises
         ------
@@ -371,9 +371,9 @@ class Records:
         """
         parts = self.share * (values - float(self.share @ values))
         if self.clusters is not None:
-            return Decided.by_clusters(self._without_each(parts))
+            return ErrorLaw.by_clusters(self._without_each(parts))
         squares = parts**2
-        return Decided.by_records(float(squares.sum()), float(squares @ parts), float(squares @ squares))
+        return ErrorLaw.by_records(float(squares.sum()), float(squares @ parts), float(squares @ squares))
 
     def _without_each(self, parts: FloatArray) -> FloatArray:
         """Return what leaving out each cluster with weight does to a mean, from the parts of its records in it."""

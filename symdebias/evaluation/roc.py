@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, real_array
 from symdebias._blas import one_thread
 from symdebias._domains import Integer, is_integer
+from symdebias.evaluation.error_law import added_freedom
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.models import Model, as_fitted
@@ -227,7 +228,7 @@ def roc_curve_of(
         variance, fourths = variance + added, fourths + added**2 / own
     # Satterthwaite's degrees of freedom of the sum.
     known = fourths <= 0
-    freedom = np.where(known, np.inf, variance**2 / np.where(known, 1.0, fourths))
+    freedom = added_freedom(freedom, np.where(known, freedom, variance**2 / np.where(known, 1.0, fourths)))
     true, false = np.sqrt(variance)
     area = with_noise_estimated(found.area, records.collected, lambda release: under(release).area.value)
     return replace(
@@ -260,7 +261,7 @@ def _curve(
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)
             rate = ratio_of(sums, side * count + place, 2 * count + side, below)
-            judged.append(rate.of)
+            judged.append(rate)
             row += [rate.value, rate.error]
             biases = [0.0]
             for narrow, labels in cases:
@@ -269,7 +270,9 @@ def _curve(
             row.append(float(np.max(biases)))
         rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
-    told = [math.inf if one.freedom is None else one.freedom for one in judge.each_decided(theta, sums, judged)]
+    laws = judge.error_laws(theta, sums, [rate.of for rate in judged])
+    laws = [law.carried_by(rate.carriers) for law, rate in zip(laws, judged, strict=True)]
+    told = [math.inf if law.freedom is None else law.freedom for law in laws]
     return RocCurve(
         at, true, false, true_error, false_error, true_bias, false_bias, np.array(told[::2]), np.array(told[1::2]),
         estimate, estimate.records, estimate.clusters,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.decided import Decided
+from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import pull_of, without_each
 from symdebias.inference import MANY_DECIDE
 
@@ -136,13 +136,26 @@ class Sums:
         """Return the weighted sum of squares about the mean of the combination, over the squared sum of weights."""
         return max(float(of @ self.second @ of), 0.0) / self.weight**2
 
+    def carriers(self, place: int) -> float:
+        """Return how many records or clusters a mean of numbers that are none below 0 rests on, (sum v)^2/sum v^2.
+
+        Numbers below 0 are so by their noise, which all records have: it is infinite then.
+        """
+        if self.low[place] < 0:
+            return math.inf
+        mean, squares = float(self.means[place]), float(self.second[place, place])
+        squares += 2 * mean * float(self.first[place]) + mean**2 * self.square
+        if self.clusters is not None:
+            squares = float(np.sum(self.clusters[2][:, place] ** 2))
+        return (mean * self.weight) ** 2 / squares if squares > 0 else 0.0
+
     def largest_square(self, of: FloatArray) -> float:
         """Return what the part of one record in `squared_error` is at most."""
         away = np.maximum(self.high - self.means, self.means - self.low)
         return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
 
-    def decided(self, of: FloatArray, powers: Callable[[], Sequence[float]]) -> Decided:
-        """Return what few records or clusters make of the mean of a combination in its standard errors.
+    def error_law(self, of: FloatArray, powers: Callable[[], Sequence[float]]) -> ErrorLaw:
+        """Return the law of the mean of a combination in its standard errors, as few records or clusters make it.
 
         Parameters
         ----------
@@ -157,13 +170,13 @@ class Sums:
             Only one cluster has weight.
         """
         if self.clusters is not None:
-            return Decided.by_clusters(self._without_each(of))
+            return ErrorLaw.by_clusters(self._without_each(of))
         squares, largest = self.squared_error(of), self.largest_square(of)
         # No fewer decide it than so many as large as the largest could be; and what cancels to rounding nobody decides.
         if squares >= MANY_DECIDE * largest or squares <= _ROUNDING * self.records * largest:
-            return Decided()
+            return ErrorLaw()
         thirds, fourths = powers()
-        return Decided.by_records(squares, thirds / self.weight**3, fourths / self.weight**4)
+        return ErrorLaw.by_records(squares, thirds / self.weight**3, fourths / self.weight**4)
 
     def only(self, place: int) -> FloatArray:
         """Return the combination that is one of the numbers."""

@@ -16,7 +16,7 @@ from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.measurements import beside_true, within_records
 from symdebias.mechanisms.ranges import Ball
-from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise, symmetric_root
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise, noise_of_family, symmetric_root
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
 _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gaussian_scale}
@@ -506,7 +506,7 @@ def gaussian_noise(scale: float) -> AdditiveNoise:
     """Return normal noise of a standard deviation."""
     variance = scale * scale
     density = sp.exp(-(VALUE**2) / (2 * sp.Float(variance, 17))) / sp.sqrt(2 * sp.pi * sp.Float(variance, 17))
-    return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
+    return noise_of_family(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from symdebias._domains import EPSILON, SCALE
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.ranges import Ball, Numbers, scale_of
-from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise, noise_of_family
 from symdebias.privacy import Guarantee
 
 
@@ -138,4 +138,5 @@ def laplace_noise(scale: float) -> AdditiveNoise:
     """Return Laplace noise of density exp(-|e|/b)/(2 b), b the scale; 1/phi = 1 + b^2 w^2."""
     b = sp.Float(scale, 17)
     density = sp.exp(-sp.Abs(VALUE) / b) / (2 * b)
-    return AdditiveNoise(2 * scale * scale, 1 / (1 + b**2 * FREQUENCY**2), density, tail_rate=1 / scale)
+    phi = 1 / (1 + b**2 * FREQUENCY**2)
+    return noise_of_family(2 * scale * scale, phi, density, tail_rate=1 / scale)

@@ -462,6 +462,10 @@ class Fit:
 
     def _inference(self) -> Inference:
         if self.inference is None:
+            if "partitions" in self.diagnostics:
+                raise InferenceError(
+                    "an average of fits to partitions has no covariance. Use symdebias.distributed.m_estimate."
+                )
             raise InferenceError(
                 f"this fit by {self.solver} has no covariance. Use m_estimate, or sgd with average=True and "
                 'covariance="plug-in".'

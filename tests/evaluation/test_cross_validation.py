@@ -11,7 +11,7 @@ from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, records
 
 import symdebias as sd
 from symdebias.evaluation import cross_validate, evaluate
-from symdebias.exceptions import DivergenceError, SymdebiasError
+from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 
 pytestmark = pytest.mark.newest
 
@@ -312,3 +312,31 @@ def test_a_threshold_is_in_units_of_the_score():
     )  # fmt: skip
     assert table.estimates["long"].value > table.estimates["short"].value + 0.1
     assert "bias up to" not in str(table)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
+@pytest.mark.parametrize("labels", [None, sd.RandomizedResponse(epsilon=9.0)])
+def test_candidates_are_not_told_by_records_of_one_label(metric, labels):
+    """As in `evaluate`: the label that no record has may change each of them, and their differences."""
+    X, y = np.random.default_rng(8).normal(size=(60, 1)), -np.ones(60)
+    models = {"one": [0.3, -3.0], "other": [0.6, 0.5]}
+    options = {"release": sd.Release(target=labels, fit_intercept=True), "metric": metric, "target_values": (-1, 1)}
+    candidates = {name: lambda X, y, theta=theta: theta for name, theta in models.items()}
+    table = cross_validate(candidates, X, y, random_state=0, **options)
+    expected = {name: evaluate(theta, X, y, **options).without_both_labels for name, theta in models.items()}
+    for name, estimate in table.estimates.items():
+        assert estimate.without_both_labels == pytest.approx(expected[name])
+        assert estimate.interval_or_none() is None
+        difference = table.differences[name].without_both_labels
+        assert difference == pytest.approx(expected[name] - expected[table.best], abs=1e-15)
+    (worse,) = set(models) - {table.best}
+    with pytest.raises(InferenceError, match="the same label, and how rare"):
+        table.differences[worse].confidence_interval()
+    both = cross_validate(candidates, X, np.where(np.arange(60) < 4, 1.0, -1.0), random_state=0, **options)
+    assert both.estimates["one"].without_both_labels == both.differences["one"].without_both_labels == 0
+
+
+def test_a_candidate_that_returns_nothing_says_so():
+    X, y = records(n=60)
+    with pytest.raises(TypeError, match="has returned nothing"):
+        cross_validate({"one": lambda X, y: None}, X, y, release=TRUE, metric="squared_error")

@@ -109,3 +109,15 @@ def test_too_few_degrees_of_freedom_are_refused():
     few = sd.Release({"a": sd.GaussianMechanism.from_estimate(SCALE, 3.0)}, noiseless=("b",), fit_intercept=True)
     with pytest.raises(InferenceError, match="3 degrees of freedom, and more than 4 are needed"):
         sd.evaluation.evaluate(THETA, X, y, metric="squared_error", release=few)
+
+
+def test_an_estimated_noise_does_not_make_up_for_a_share_of_one_record():
+    """Its standard error is 0 to rounding, and with that of the noise in it an interval would be of the noise alone."""
+    X, _ = records(300, labels=True)
+    y = np.where(np.arange(300) < 1, 1.0, -1.0)
+    found = sd.evaluation.evaluate(THETA, X, y, metric="recall", release=ESTIMATED)
+    assert found.standard_error > 0
+    with pytest.raises(sd.exceptions.InferenceError, match="carry what the metric is a share of"):
+        found.confidence_interval()
+    curve = sd.evaluation.roc_curve(THETA, X, y, release=ESTIMATED, thresholds=[0.5])
+    assert np.isnan(curve.confidence_intervals()[0]).all()

@@ -289,4 +289,4 @@ def test_what_cancels_to_rounding_is_decided_by_nobody():
     found = Sums.of(values, np.ones(30))
     for rounding in (0.0, 1e-17):
         moved = replace(found, second=found.second + np.diag([rounding, 0.0]))
-        assert moved.decided(np.array([1.0, -1.0]), lambda: (0.0, 1e-60)).freedom is None
+        assert moved.error_law(np.array([1.0, -1.0]), lambda: (0.0, 1e-60)).freedom is None

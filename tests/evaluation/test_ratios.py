@@ -92,6 +92,7 @@ def test_rates_by_a_surrogate_are_within_their_stated_bias(noise):
         assert abs(modelled.value - wanted) < modelled.bias + 0.03
 
 
+@pytest.mark.in_turn
 def test_r2_is_unbiased_in_both_of_its_means():
     """100 draws of the noise: an error of 2% of the variance of the target is seen at five standard errors."""
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ import pytest
 import symdebias as sd
 from symdebias.exceptions import MissingDependencyError
 from symdebias.interfaces import cli, datasets, demo, plotting, spending
+from symdebias.interfaces.cli import running
 
 
 @pytest.fixture
@@ -223,6 +224,15 @@ def test_a_plan_is_tried_out(tmp_path, capsys):
 def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(plotting, "planned_errors", lambda curves: None)
     monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_bytes(b"\x89PNG"))
+    # Both answers, and the middle of the picture, are of the same plans.
+    known, planned = {}, running.planned
+
+    def once(*given, epsilon, n, progress=False, **options):
+        if (epsilon, n) not in known:
+            known[epsilon, n] = planned(*given, epsilon=epsilon, n=n, **options)
+        return known[epsilon, n]
+
+    monkeypatch.setattr(running, "planned", once)
     picture = tmp_path / "plan.png"
     words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "12", "--records", "5000"]
     words += ["--mechanisms", "laplace", "--plot", str(picture)]
@@ -231,6 +241,7 @@ def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypat
     assert picture.read_bytes() == b"\x89PNG"
     assert cli.main(words) == 0
     assert f"standard errors in {picture}" in capsys.readouterr().out
+    assert len(known) == 4
 
 
 CARD = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0)).to_json()
@@ -260,6 +271,21 @@ def test_an_audit_that_refutes_says_so_by_its_exit_code(tmp_path, capsys, monkey
     assert answer["holds"] is False
     (law,) = (probe for probe in answer["probes"] if probe["name"] == "law of the noise")
     assert law["passed"] is False
+
+
+def test_the_noise_of_a_seed_has_no_guarantee_to_audit(tmp_path, capsys):
+    """The card of such a folder has one, and it holds: an audit of the folder must not say so."""
+    release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0))
+    records = np.full((20, 1), 0.5), np.where(np.arange(20) < 9, 1, -1)
+    for name, seed in (("seeded", 0), ("fresh", None)):
+        release.privatize(*records, random_state=seed).save(tmp_path / name)
+    assert cli.main(["audit", str(tmp_path / "seeded"), "--samples", "5000"]) == 1
+    assert "came from a seed, and its records have no guarantee" in capsys.readouterr().err
+    for place in ("seeded/card.json", "fresh"):
+        assert cli.main(["audit", str(tmp_path / place), "--samples", "5000"]) == 0
+    # Where the manifest is damaged the card is what is told of.
+    (tmp_path / "seeded" / "manifest.json").write_text("{")
+    assert cli.main(["audit", str(tmp_path / "seeded"), "--samples", "5000"]) == 0
 
 
 def test_an_audit_of_nothing_fails(tmp_path, capsys):

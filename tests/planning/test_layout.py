@@ -71,6 +71,7 @@ def test_a_plan_of_one_vector_returns_the_release_of_the_table():
     np.testing.assert_allclose(found.standard_errors, same.standard_errors, rtol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_a_release_of_indicators_is_planned_and_tried_out_with_records_as_they_are_collected():
     """A mean of 12 fits is within 4.5 of its standard errors: false alarms 5e-5, and 1.3 of those of a fit are seen."""
     loss, own = sd.losses.squared_margin(), people(2_000, seed=1)

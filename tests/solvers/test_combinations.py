@@ -195,6 +195,7 @@ def test_chances_of_classes_next_to_0_and_1_have_intervals(size):
     assert found[2, 1] <= expit(scores[2, 1] - scores[0, 0])
 
 
+@pytest.mark.in_turn
 def test_intervals_of_predictions_cover():
     """60 draws at 4 places: fewer than 210 of 240 that cover have a chance below 1e-4 at 95%, where draws of a place
     are independent, and errors too small by a fifth show."""

@@ -134,8 +134,9 @@ def test_mechanisms_ship_their_declaration_only():
     assert pickle.loads(fresh).noise == coin.noise
 
 
+@pytest.mark.in_turn
 def test_worker_pools_take_and_return_them(logistic_fit):
-    """The pool of joblib starts processes afresh, as spawn does."""
+    """The pool of joblib starts processes afresh, as spawn does; `docs/keeping.md` has one, too."""
     corrected = logistic_fit.corrected
     wanted = mean_loss(corrected)
     parts = [(1.0,), (2.0,)]

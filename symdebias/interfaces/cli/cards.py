@@ -1,9 +1,11 @@
 """The release that a command is told of: by the file of its card, or by the folder of its records."""
 
+import json
 from pathlib import Path
 
+from symdebias.exceptions import PrivacyError
 from symdebias.release import Release
-from symdebias.release.folder import CARD
+from symdebias.release.folder import CARD, MANIFEST
 
 
 def release_of(place: Path) -> Release:
@@ -25,3 +27,18 @@ def release_of(place: Path) -> Release:
             "folder."
         ) from None
     return Release.from_json(text)
+
+
+def require_fresh(place: Path) -> None:
+    """Raise PrivacyError for a released folder whose noise came from a seed, as its manifest says."""
+    manifest = place / MANIFEST
+    try:
+        found = json.loads(manifest.read_bytes()) if manifest.is_file() else None
+    except ValueError:
+        # It says nothing, and is none of the card.
+        return
+    if isinstance(found, dict) and found.get("seeded"):
+        raise PrivacyError(
+            f"the noise in {place} came from a seed, and its records have no guarantee that could be refuted. Audit "
+            f"records with fresh noise; or the card by itself, {place / CARD}."
+        )

@@ -12,7 +12,7 @@ from symdebias._domains import COUNT, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.interfaces.cli import REFUTED, show, tell, watched
-from symdebias.interfaces.cli.cards import release_of
+from symdebias.interfaces.cli.cards import release_of, require_fresh
 from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
@@ -31,6 +31,7 @@ _FAMILIES = {"label": "binary", "count": "count", "number": "normal"}
 def audit(options: argparse.Namespace) -> int:
     """Try to refute the guarantee of a card."""
     _RATE.check("--false-alarm", options.false_alarm)
+    require_fresh(options.card)
     release = release_of(options.card)
     tell(f"drawing {options.samples:,} records of each of two inputs, and more where they are told apart")
     check = check_guarantee(

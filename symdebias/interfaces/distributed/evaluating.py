@@ -28,9 +28,10 @@ from symdebias.evaluation.estimate import (
     check_options,
     corrected_metric,
     estimated_on,
+    under_law,
     with_noise_estimated,
 )
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
@@ -390,6 +391,13 @@ def cross_validate(
         work = functools.partial(higher_powers, of=of[:, None], mean=np.array([sums.mean(of)]))
         return [float(one) for one in sum(_judged_by_part(places, judge, thetas.values(), fold_of, work))[:, 0]]
 
+    unseen = judge.unseen_label()
+
+    @functools.cache
+    def relabelled_means() -> FloatArray:
+        parts = _judged_by_part(places, judge, thetas.values(), fold_of, Sums.of, label=unseen)
+        return Sums.together(parts).means
+
     @functools.cache
     def means_under(release: Release) -> FloatArray:
         moved = replace(places, how={**places.how, "release": release})
@@ -398,12 +406,12 @@ def cross_validate(
 
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
         of = units[name] - (0.0 if other is None else units[other])
-        told = sums.decided(of, lambda: powers(of))
-        told = judge.skewed(told, thetas[name]) if other is None else told
-        found = Estimate(
-            sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None,
-            told.freedom, told.skewness,
-        )  # fmt: skip
+        made = Estimate(sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method)
+        law = sums.error_law(of, lambda: powers(of))
+        found = under_law(made, judge.skewed(law, thetas[name]) if other is None else law)
+        if unseen is not None:
+            moved = float(of @ (relabelled_means() - sums.means))
+            found = replace(found, without_both_labels=judge.unseen_share * moved)
         return with_noise_estimated(found, records.collected, lambda release: float(of @ means_under(release)))
 
     by_part = [
@@ -448,9 +456,13 @@ def _judged_by_part(
     thetas: Iterable[Sequence[FloatArray]],
     fold_of: IntegerArray,
     work: Callable[[FloatArray, FloatArray], Any],
+    label: float | None = None,
 ) -> list[Any]:
-    """Return what a function says of the metric of candidates and of weights, partition by partition."""
-    own = functools.partial(_judged, judge=judge.light, work=work)
+    """Return what a function says of the metric of candidates and of weights, partition by partition.
+
+    With `label` it is the metric as if all records had that one.
+    """
+    own = functools.partial(_judged, judge=judge.light, work=work, label=label)
     fitted = list(zip(*thetas, strict=True))
     return places.said(own, [(fitted[fold],) for fold in fold_of])
 
@@ -572,7 +584,9 @@ def _first(records: Records) -> Records:
     return replace(found, X=X, y=y)
 
 
-def _judged(records: Records, thetas: Sequence[FloatArray], *, judge: Metric, work: Callable[..., Any]) -> Any:
-    own = judge.on(records)
+def _judged(
+    records: Records, thetas: Sequence[FloatArray], *, judge: Metric, work: Callable[..., Any], label: float | None
+) -> Any:
+    own = judge.on(records if label is None else relabelled(records, label))
     values = np.column_stack([own.checked_values([theta], [slice(None)]) for theta in thetas])
     return work(values, records.weights)

@@ -135,6 +135,19 @@ def test_constant_candidates_are_compared_as_on_one_machine():
         compared(found.differences[name], expected.differences[name])
 
 
+def test_candidates_are_not_told_by_partitions_of_one_label():
+    X, y = np.random.default_rng(8).normal(size=(60, 1)), -np.ones(60)
+    candidates = {"one": lambda X, y: [0.3, -3.0], "other": lambda X, y: [0.6, 0.5]}
+    options = {"release": sd.Release(fit_intercept=True), "metric": "log_loss", "target_values": (-1, 1), "folds": 3}
+    expected = sd.evaluation.cross_validate(candidates, X, y, random_state=0, **options)
+    parts = [da.from_array(one, chunks=(20, 1)[: one.ndim]) for one in (X, y)]
+    found = sd.distributed.cross_validate(candidates, *parts, random_state=0, **options)
+    for name in candidates:
+        for one, other in ((found.estimates, expected.estimates), (found.differences, expected.differences)):
+            assert one[name].without_both_labels == pytest.approx(other[name].without_both_labels, abs=1e-15)
+    assert found.estimates["one"].interval_or_none() is None
+
+
 @pytest.mark.parametrize("estimated", [False, True])
 def test_comparisons_have_the_errors_of_few_records_and_of_estimated_noise(estimated):
     """Few records decide under heavy tails; accuracy under noise in the score moves with the noise as well."""

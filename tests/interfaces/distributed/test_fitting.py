@@ -12,6 +12,7 @@ import pytest
 
 import symdebias as sd
 from symdebias._randomness import generator
+from symdebias.exceptions import InferenceError
 from symdebias.interfaces.distributed.records import PartedRecords, Places
 
 dask = pytest.importorskip("dask")
@@ -241,6 +242,8 @@ def test_descent_in_partitions_is_the_mean_of_descents():
     np.testing.assert_allclose(found.diagnostics["spread"], np.sqrt(shares @ (thetas - found.theta) ** 2), rtol=1e-9)
     assert (found.diagnostics["partitions"], found.diagnostics["records"], found.solver) == (3, COUNT, "sgd")
     assert found.diagnostics["steps"] == sum(one.diagnostics["steps"] for one in each)
+    with pytest.raises(InferenceError, match=r"has no covariance\. Use symdebias\.distributed\.m_estimate"):
+        _ = found.standard_errors
 
 
 def test_descent_designs_one_surrogate_for_all_partitions():
