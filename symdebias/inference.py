@@ -743,7 +743,7 @@ class Inference:
         bias = self.bias_of(len(theta))
         test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
         larger, of_curvature = self._variances_there(theta, rows, values, test)
-        larger = self._with_skewness(larger, of_curvature, theta, rows, values, test)
+        larger = self._with_skewness(larger, of_curvature, theta, rows, values)
         if larger > 1:
             # A score that levels off is no larger variance: the bias stays what it is beside its errors.
             covariance, bias = larger * covariance, math.sqrt(larger / of_curvature) * bias
@@ -772,27 +772,29 @@ class Inference:
         return 1 + bends[0] * test.statistic, 1 + bends[1] * test.statistic
 
     def _with_skewness(
-        self, larger: float, of_curvature: float, theta: FloatArray, rows: FloatArray, values: ArrayLike, test: WaldTest
+        self, larger: float, of_curvature: float, theta: FloatArray, rows: FloatArray, values: ArrayLike
     ) -> float:
         """Return by how much more the variance counts as larger, as an error on the side of a long tail is smaller.
 
-        Of a single parameter the p value is then that of `pvalues`. Of combinations skewness is the largest of those
-        that take part.
+        It is as much more as it would be for the parameter that this makes most of where the hypothesis is nearest: of
+        a single parameter the p value is then that of `pvalues`.
         """
         if self.skewness is None:
             return larger
-        places = np.flatnonzero(np.any(rows != 0, axis=0))
-        skewness = float(self.skewness[places].max(initial=0.0))
-        if len(places) == 1:
-            place = int(places[0])
-            is_above = float(np.ravel(np.asarray(values))[0]) / float(rows[0, place]) > theta[place]
-            skewness = float(self.skewness[place, int(is_above)])
-        size, bias = math.sqrt(test.statistic / larger), math.sqrt(test.noncentrality / of_curvature)
-        if not (skewness > 0 and size > bias):
-            return larger
-        left = bias + float(_without_skewness(np.array([size - bias]), np.array([skewness]))[0])
-        # Without any error left the p value is 1.
-        return test.statistic / max(left, 1e-9 * size) ** 2
+        covariance = self.required_covariance()
+        off = rows @ theta - np.asarray(values, dtype=np.float64)
+        away = -covariance @ rows.T @ np.linalg.solve(rows @ covariance @ rows.T, off)
+        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        most = 1.0
+        for place in np.flatnonzero((errors > 0) & np.any(rows != 0, axis=0)):
+            skewness = float(self.skewness[place, int(away[place] > 0)])
+            size = abs(float(away[place])) / (float(errors[place]) * math.sqrt(larger))
+            bias = float(self.bias_of(len(theta))[place]) / (float(errors[place]) * math.sqrt(of_curvature))
+            if skewness > 0 and size > bias:
+                left = bias + float(_without_skewness(np.array([size - bias]), np.array([skewness]))[0])
+                # Without any error left the p value is 1.
+                most = max(most, size / max(left, 1e-9 * size))
+        return larger * most**2
 
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.

@@ -78,3 +78,16 @@ def test_combinations_are_as_skewed_as_the_worst_that_takes_part():
     rows = np.array([[1.0, 1.0, 0.0]])
     assert SKEWED.test(AT, rows, 0.0).pvalue > plain.test(AT, rows, 0.0).pvalue
     assert SKEWED.test(AT, np.eye(3)[2], 0.0) == plain.test(AT, np.eye(3)[2], 0.0)
+
+
+def test_a_joint_test_is_less_sure_where_the_hypothesis_lies_on_the_side_of_a_long_tail():
+    theta, skewness = np.array([1.0, 1.0]), np.array([[0.3, 0.0], [0.0, 0.0]])
+    plain = Inference(0.1 * np.eye(2), "sandwich")
+    skewed = replace(plain, skewness=skewness)
+    below, above = ((np.eye(2), np.full(2, value)) for value in (0.0, 2.0))
+    assert skewed.test(theta, *above) == plain.test(theta, *above)
+    found = skewed.test(theta, *below)
+    # As much less as it is for the parameter alone.
+    alone = [one.test(theta, [[1.0, 0.0]], [0.0]).statistic for one in (skewed, plain)]
+    assert found.statistic / plain.test(theta, *below).statistic == pytest.approx(alone[0] / alone[1], rel=1e-12)
+    assert found.pvalue > plain.test(theta, *below).pvalue

@@ -51,7 +51,7 @@ def three_classes(n=100, seed=0):
 
 @pytest.mark.parametrize("l2", [0.0, 0.05])
 def test_softmax_with_intercepts_has_the_fit_and_the_errors_of_differences(l2):
-    X, target = three_classes()
+    X, target = three_classes(200)
     corrected = sd.debias(sd.losses.softmax(3), sd.Release(noiseless=("a",), fit_intercept=True))
     fit = sd.m_estimate(corrected, X, target, l2=l2)
     np.testing.assert_allclose(fit.theta.sum(axis=0), 0, atol=1e-9)
