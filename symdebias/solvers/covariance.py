@@ -1,6 +1,7 @@
 """The covariance of a root of the mean corrected score, from its records."""
 
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -362,47 +363,22 @@ def of_records(
     MacKinnon & White 1985 (Journal of Econometrics 29), HC1 and HC3; Satterthwaite 1946 (Biometrics Bulletin 2).
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
-    stride = deciding_stride(records)
-    part = records.spaced(stride)
     inverse = _inverse(hessian, records.total)
-
-    def over_blocks(rows: slice, of: Callable[[FloatArray], Any]) -> list[Any]:
-        """Return what is made of what some records take from the parameters, block by block."""
-        step = max(BLOCK, _NUMBERS // len(theta) // BLOCK * BLOCK)
-        blocks = (slice(start, min(start + step, rows.stop)) for start in range(rows.start, rows.stop, step))
-        return [of(part.taken(one).turned_gradients(theta, -penalty * theta, inverse)) for one in blocks]
-
-    def powers(rows: slice) -> FloatArray:
-        return np.asarray(sum(over_blocks(rows, _powers), np.zeros(())))
-
-    sums = stride * np.asarray(sum(over_chunks(len(part.matrix), powers), np.zeros(())))
-    whole = hessian * records.total
+    looked = _LookedAt(records, theta, penalty, inverse)
+    sums, whole = looked.powers(), hessian * records.total
     size, far = len(theta), _far_records(records, metric)
     most = max(1, int(_MOST_WORK / size**3))
     if len(far) > most:
         far = far[:most]
         covariance *= records.present / max(records.present - size, 1)
-    squares, _, fourths = sums
-    deciding, large_ones = np.zeros(0, dtype=np.int64), part
-    if np.any(fourths > (_MUCH_LEVERAGE * squares) ** 2):
-
-        def shares(rows: slice) -> FloatArray:
-            """Return the largest share that each has of the variance of a parameter."""
-            known = np.where(squares > 0, squares, 1.0)[:, None]
-            return np.concatenate(over_blocks(rows, lambda moves: (moves**2 / known).max(axis=0)))
-
-        every, share = records.every(stride), np.concatenate(over_chunks(len(part.matrix), shares))
-        some = np.argsort(-share, kind="stable")[: np.count_nonzero(share > _MUCH_LEVERAGE)]
-        places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
-        is_new = np.flatnonzero(~np.isin(places, far))[: max(0, most - len(far))]
-        deciding, large_ones = places[is_new], part.taken(some[is_new])
-    told, before = np.zeros((len(far) + len(deciding), size)), deciding_each(squares, fourths)
+    places, large = looked.with_much(sums, besides=far, most=most - len(far))
+    told, before = np.zeros((len(far) + len(places), size)), deciding_each(sums[0], sums[2])
     # Those looked at stand for as many as they are apart, and those that are left out for themselves.
-    left_out = np.concatenate([far, deciding])
-    counted = stride * _are_among(left_out, records.every(stride)) if len(left_out) else left_out
+    left_out = np.concatenate([far, places])
+    counted = looked.stride * _are_among(left_out, records.every(looked.stride)) if len(left_out) else left_out
     for index, place in enumerate(left_out):
         at = index - len(far)
-        own = records.taken(slice(place, place + 1)) if at < 0 else large_ones.taken(slice(at, at + 1))
+        own = records.taken(slice(place, place + 1)) if at < 0 else large.taken(slice(at, at + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
         curvature = own.total * (own.derivatives_or_differences()[0](theta).hessian + np.diag(penalty))
         if at == 0:
@@ -420,11 +396,78 @@ def of_records(
         )
     squares, thirds, fourths = sums
     number = deciding_each(squares, fourths)
-    if len(deciding):
+    if len(places):
         # What is left out for its curvature counts for more than it did, and its variance is then no guess.
         number = np.maximum(number, np.minimum(before, FEWEST_DECIDE))
     # A record takes from a parameter what leaving it out gives.
     return covariance, number, skewness_of_records(number, squares, -thirds)
+
+
+@dataclass(frozen=True)
+class _LookedAt:
+    """Records at equal distances, on which it is looked at how many decide a parameter, and what they take from it.
+
+    Attributes
+    ----------
+    records : Records
+        All of them.
+    theta, penalty : array of shape (Q,), float64
+        The root, and l2 for each parameter.
+    inverse : array of shape (Q, Q), float64
+        What a summed gradient moves parameters by.
+    """
+
+    records: Records
+    theta: FloatArray
+    penalty: FloatArray
+    inverse: FloatArray
+
+    @property
+    def stride(self) -> int:
+        """How far they are from one another among all."""
+        return deciding_stride(self.records)
+
+    @functools.cached_property
+    def _part(self) -> Records:
+        return self.records.spaced(self.stride)
+
+    def _over_blocks(self, of: Callable[[FloatArray], Any]) -> list[Any]:
+        """Return what is made of what records take from the parameters, shape (Q, m), block by block."""
+        step = max(BLOCK, _NUMBERS // len(self.theta) // BLOCK * BLOCK)
+
+        def passed(rows: slice) -> list[Any]:
+            blocks = (slice(start, min(start + step, rows.stop)) for start in range(rows.start, rows.stop, step))
+            some = (self._part.taken(block) for block in blocks)
+            return [of(one.turned_gradients(self.theta, -self.penalty * self.theta, self.inverse)) for one in some]
+
+        return list(itertools.chain.from_iterable(over_chunks(len(self._part.matrix), passed)))
+
+    def powers(self) -> FloatArray:
+        """Return the sums of `_powers` over all records, as these tell."""
+        return np.asarray(self.stride * sum(self._over_blocks(_powers), np.zeros((3, len(self.theta)))))
+
+    def with_much(self, sums: FloatArray, *, besides: IntegerArray, most: int) -> tuple[IntegerArray, Records]:
+        """Return the records that make much of the variance of a parameter, by their places and as records.
+
+        Parameters
+        ----------
+        sums : array of shape (3, Q), float64
+            `powers`.
+        besides : array of int64
+            Places of records that are not wanted.
+        most : int
+            How many are wanted, those that make the most of it.
+        """
+        squares, _, fourths = sums
+        if not np.any(fourths > (_MUCH_LEVERAGE * squares) ** 2):
+            return np.zeros(0, dtype=np.int64), self._part
+        known = np.where(squares > 0, squares, 1.0)[:, None]
+        share = np.concatenate(self._over_blocks(lambda moves: (moves**2 / known).max(axis=0)))
+        every, most_first = self.records.every(self.stride), np.argsort(-share, kind="stable")
+        some = most_first[: np.count_nonzero(share > _MUCH_LEVERAGE)]
+        places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
+        is_new = np.flatnonzero(~np.isin(places, besides))[: max(0, most)]
+        return places[is_new], self._part.taken(some[is_new])
 
 
 def _powers(moves: FloatArray) -> FloatArray:
