@@ -46,7 +46,7 @@ from symdebias.derivation import (
     in_columns,
     surrogate_parts,
 )
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -237,6 +237,9 @@ class Correction:
         # Each fit asks again, and a refusal takes as long to find as the parts.
         try:
             return surrogate_parts(self.loss, self.release)
+        except DerivationLimitError:
+            # The next one may be allowed more.
+            raise
         except NoExactCorrectionError as refusal:
             return refusal
 

@@ -178,7 +178,8 @@ def skewed_reaches(reach: float, skewness: float) -> tuple[float, float]:
     -----
     T + g T^2/3 + g^2 T^3/27 + g/6 is increasing in T, the error in standard errors, and has next to no skewness. The
     end on the side of the long tail is that with -reach for it. No end comes nearer, as estimated skewness tells less
-    than there is.
+    than there is; nor does one by more skewness: at an end of T the cubic has g up to 9/(2 T) + 9/(4 T^3), from where
+    on it would rise again.
 
     References
     ----------
@@ -194,12 +195,29 @@ def skewed_reaches(reach: float, skewness: float) -> tuple[float, float]:
     """
     if skewness < 0:
         return skewed_reaches(reach, -skewness)[::-1]
-    if skewness == 0:
+    # So little is rounded away, where it is not lost altogether.
+    if skewness < 1e-14:
         return reach, reach
     share = skewness * (reach + skewness / 6)
     # Next to 1 the cube root of what is left is rounded away.
     cubed = -math.expm1(math.log1p(-share) / 3) if share < 0.5 else 1 - math.cbrt(1 - share)
-    return reach, max(reach, 3 * cubed / skewness)
+    far = max(reach, 3 * cubed / skewness)
+    if skewness > most_skewness(far):
+        far = float(brentq(lambda size: size / 4 - 0.75 / size - 0.1875 / size**3 - reach, 1.0, 4 * reach + 4))
+    return reach, far
+
+
+def most_skewness(size: Any) -> Any:
+    """Return the g from which on more of it would bring an end nearer; see `skewed_reaches`.
+
+    Parameters
+    ----------
+    size : float or array of float64
+        How many standard errors the end is away, non-negative.
+    """
+    # Of less it is far beyond any skewness.
+    size = np.maximum(size, 0.1)
+    return 4.5 / size + 2.25 / size**3
 
 
 def critical_values(level: float, bias_ratio: FloatArray, degrees_of_freedom: FloatArray) -> FloatArray:
@@ -401,6 +419,7 @@ def _without_skewness(size: FloatArray, skewness: FloatArray) -> FloatArray:
 
     It is the inverse of what `skewed_reaches` has on that side.
     """
+    skewness = np.minimum(skewness, most_skewness(size))
     straight = size - skewness * size**2 / 3 + skewness**2 * size**3 / 27 - skewness / 6
     return np.maximum(np.minimum(size, straight), 0.0)
 

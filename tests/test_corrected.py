@@ -8,6 +8,8 @@ from instances import EXACT_MARGIN, U, Y, free_form_loss, gaussian_release, marg
 from quadrature import function
 
 import symdebias as sd
+from symdebias import correction
+from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError
 
 SHAPES = [
     (1, {}), (2, {}), (5, {}), (20, {}), (3, {"fit_intercept": True}), (33, {"fit_intercept": True}),
@@ -392,3 +394,24 @@ def test_what_is_no_number_is_refused_and_not_returned():
             of([1e200, 1e200], X, y)
     with pytest.raises(ValueError, match=r"reach 1e\+200, and scores are squared"):
         sd.evaluation.evaluate([1e200, 1e200], X, y, release=release, metric="squared_error")
+
+
+def test_parts_that_take_too_long_are_looked_for_again_and_a_loss_without_any_is_refused_at_once(monkeypatch):
+    corrected = sd.debias(sd.losses.squared_margin(), sd.Release(sd.GaussianMechanism.from_scale(0.1)))
+    for _ in range(2):
+        with pytest.raises(NoExactCorrectionError, match="polynomial"):
+            _ = corrected.surrogate_parts
+    logistic = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(0.1)))
+    found, calls = correction.surrogate_parts, []
+
+    def slow_at_first(*given):
+        calls.append(given)
+        if len(calls) == 1:
+            raise DerivationLimitError("the derivation takes more than it is allowed.")
+        return found(*given)
+
+    monkeypatch.setattr(correction, "surrogate_parts", slow_at_first)
+    with pytest.raises(DerivationLimitError):
+        _ = logistic.surrogate_parts
+    assert logistic.surrogate_parts is logistic.surrogate_parts
+    assert len(calls) == 2

@@ -71,8 +71,8 @@ def skewed_by_noise(sample: ErrorLaw, correction: Correction, records: Records, 
 
     A sample without the records that carry most of a mean has less skewness than the mean. Samples are drawn anew by
     the law of the noise, from released scores that are shrunk to the spread of true ones, and the skewness is the one
-    by which an interval of 95% would reach as far as in those of them that have intervals. It is never less than that
-    of the sample.
+    by which an interval of 95% would reach as far as in those of them that have intervals, on the side where that is
+    farther. It is never less than that of the sample there.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def skewed_by_noise(sample: ErrorLaw, correction: Correction, records: Records, 
     least = max(sign * sample.skewness, 0.0)
     if not beyond(least) < 0:
         return sample
-    most = _MOST_SKEWED
+    most = max(_MOST_SKEWED, least)
     skewness = float(brentq(beyond, least, most)) if beyond(most) > 0 else most
     return replace(sample, skewness=sign * skewness)
 

@@ -245,6 +245,10 @@ def cross_validate(
         return judge.on(relabelled(records, unseen)).checked_values(thetas[name], parts)
 
     @functools.cache
+    def fewest_carriers(name: str) -> float:
+        return min(judge.carriers(theta, part) for theta, part in zip(thetas[name], parts, strict=True))
+
+    @functools.cache
     def judge_under(release: Release) -> Metric:
         return judge_of(records.under(release))
 
@@ -259,7 +263,8 @@ def cross_validate(
 
         own = values[name] - (0.0 if other is None else values[other])
         alone = thetas[name] if other is None else ()
-        found = estimate_of(judge, own, bias, certified, thetas=alone)
+        carriers = min(fewest_carriers(one) for one in (name, other) if one is not None)
+        found = estimate_of(judge, own, bias, certified, thetas=alone, carriers=carriers)
         if unseen is not None:
             moved = relabelled_values(name) - (0.0 if other is None else relabelled_values(other)) - own
             found = replace(found, without_both_labels=judge.unseen_share * records.mean_and_error(moved)[0])

@@ -512,17 +512,19 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
 
 
 def estimate_of(
-    metric: Metric, values: FloatArray, bias: float, certified: bool, *, thetas: Sequence[FloatArray] = ()
-) -> Estimate:
+    metric: Metric, values: FloatArray, bias: float, certified: bool, *, thetas: Sequence[FloatArray] = (),
+    carriers: float = math.inf,
+) -> Estimate:  # fmt: skip
     """Return the estimate that numbers per record make, with a bound on its bias and whether it is certified.
 
-    `thetas` are those that records are judged at, where the numbers are the metric and no differences.
+    `thetas` are those that records are judged at, where the numbers are the metric and no differences; `carriers` is
+    the fewest records, or clusters, that a part of them is a share of.
     """
     records = metric.records
     mean, error = records.mean_and_error(values)
     clusters = None if records.clusters is None else int(records.clusters.max()) + 1
     made = Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters)
-    law = records.error_law(values)
+    law = records.error_law(values).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
 
 

@@ -280,6 +280,11 @@ class AreaUnderCurve(Metric):
         ratio = float(share @ wins)
         return np.asarray(0.5 + ratio / 2 + wins - ratio * count)
 
+    def carriers(self, theta: FloatArray, rows: Any) -> float:
+        """Return how many of some records the area of these is a share of: of those with the label that fewer have."""
+        positives = self.positives[rows]
+        return min(self._carried(labels, rows) for labels in (positives, 1 - positives))
+
     def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return by how much each record wins more pairs than it loses, and how many it is in, relative to all.
 

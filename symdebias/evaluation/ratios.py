@@ -157,6 +157,10 @@ class Rate(Metric):
         """Return the pseudo-values of some records."""
         return pseudo_values(*self._parts(theta, rows), self.records.weights[rows], self._share)
 
+    def carriers(self, theta: FloatArray, rows: Any) -> float:
+        """Return how many of some records the ratio of these is a share of."""
+        return self._carried(self._parts(theta, rows)[1], rows)
+
     def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return numerator, denominator and positives of some records."""
         return np.stack([*self._parts(theta, rows), self.positives[rows]], axis=1)
@@ -321,6 +325,11 @@ class RSquared(Metric):
         found = ratio_of(sums, 0, 1, below)
         slope, bend = found.bending
         return replace(found, value=1 - found.value, of=-found.of, bending=(-slope, bend))
+
+    def carriers(self, theta: FloatArray, rows: Any) -> float:
+        """Return how many of some records R2 of these is a share of."""
+        weights, target, excess = self.records.weights[rows], self.target[rows], self.excess[rows]
+        return self._carried((target - weights @ target / weights.sum()) ** 2 - excess, rows)
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""

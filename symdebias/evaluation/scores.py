@@ -135,7 +135,7 @@ class ReleasedScores:
         by_column, known = np.zeros((2, matrix.shape[1]))
         np.add.at(by_column, design.linear_columns, at)
         np.add.at(known, design.linear_columns, at * public)
-        linear, bound = np.empty(len(matrix)), abs(float(constant))
+        linear, bound = np.empty(len(matrix)), 0.0 if known.any() else abs(float(constant))
         coded = [(column, column.rows(len(theta)) @ theta) for column in design.categorical]
         coded = [(column, values) for column, values in coded if values.any()]
         codes: list[IntegerArray] = [np.empty(len(matrix), dtype=np.int64) for _ in coded]

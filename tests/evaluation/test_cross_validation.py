@@ -340,3 +340,22 @@ def test_a_candidate_that_returns_nothing_says_so():
     X, y = records(n=60)
     with pytest.raises(TypeError, match="has returned nothing"):
         cross_validate({"one": lambda X, y: None}, X, y, release=TRUE, metric="squared_error")
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "recall"])
+def test_parts_that_one_positive_carries_have_no_interval(metric):
+    """A share moves with its one record, which adds nothing to the standard error of a mean over parts."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 1))
+    y = np.where(np.arange(150) < 15, 1.0, -1.0)
+    fits = {"one": lambda X, y: [1.0], "other": lambda X, y: [-1.0]}
+    # Three positives in each of five parts, or as they fall.
+    found = cross_validate(fits, X, y, release=sd.Release(), metric=metric, folds=5, random_state=4)
+    few = r"few .* decide .*, or carry what the metric is a share of"
+    for estimate in found.estimates.values():
+        with pytest.raises(InferenceError, match=few):
+            estimate.confidence_interval()
+    many = cross_validate(
+        fits, np.tile(X, (12, 1)), np.tile(y, 12), release=sd.Release(), metric=metric, folds=5, random_state=4
+    )
+    assert all(estimate.interval_or_none() is not None for estimate in many.estimates.values())

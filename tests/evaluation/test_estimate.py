@@ -784,3 +784,13 @@ def test_far_records_of_weight_0_do_not_matter(metric):
     assert beside.value == pytest.approx(alone.value, rel=1e-9)
     assert beside.standard_error == pytest.approx(alone.standard_error, rel=1e-4)
     assert beside.bias == pytest.approx(alone.bias, rel=1e-4, abs=1e-12)
+
+
+def test_scores_of_public_columns_are_bounded_by_what_they_are():
+    X = np.linspace(4.0, 5.0, 50)[:, None]
+    release = sd.Release(noiseless=("b",), fit_intercept=True)
+    records = Records.checked(None, X, np.resize([-1.0, 1.0], 50), release)
+    assert ReleasedScores.of(records, np.array([-1.0, 4.5])).bound == pytest.approx(0.5)
+    # Of other parameters it is another one, and without a public column in the score the constant is left.
+    assert ReleasedScores.of(records, np.array([1.0, 0.0])).bound == pytest.approx(5.0)
+    assert ReleasedScores.of(records, np.array([0.0, -2.0])).bound == pytest.approx(2.0)
