@@ -202,12 +202,12 @@ def skewed_reaches(reach: float, skewness: float) -> tuple[float, float]:
     # Next to 1 the cube root of what is left is rounded away.
     cubed = -math.expm1(math.log1p(-share) / 3) if share < 0.5 else 1 - math.cbrt(1 - share)
     far = max(reach, 3 * cubed / skewness)
-    if skewness > most_skewness(far):
+    if skewness > _most_skewness(far):
         far = float(brentq(lambda size: size / 4 - 0.75 / size - 0.1875 / size**3 - reach, 1.0, 4 * reach + 4))
     return reach, far
 
 
-def most_skewness(size: Any) -> Any:
+def _most_skewness(size: Any) -> Any:
     """Return the g from which on more of it would bring an end nearer; see `skewed_reaches`.
 
     Parameters
@@ -419,7 +419,7 @@ def _without_skewness(size: FloatArray, skewness: FloatArray) -> FloatArray:
 
     It is the inverse of what `skewed_reaches` has on that side.
     """
-    skewness = np.minimum(skewness, most_skewness(size))
+    skewness = np.minimum(skewness, _most_skewness(size))
     straight = size - skewness * size**2 / 3 + skewness**2 * size**3 / 27 - skewness / 6
     return np.maximum(np.minimum(size, straight), 0.0)
 

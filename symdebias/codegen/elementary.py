@@ -193,22 +193,19 @@ def tail_excess(a: float) -> float:
     return r * (p + t * q)
 
 
-def mills_excess(x: float) -> float:
-    """Return x + phi(x)/Phi(x), phi and Phi the standard normal density and distribution function."""
-    excess = tail_excess(abs(x))
-    ratio = abs(x) + excess
-    density = 0.3989422804014327 * exp(-0.5 * x * x)
-    # Phi(x) = 1 - phi(x)/ratio
-    right = x + density / (1.0 - density / ratio)
-    return excess if x < 0.0 else right
-
-
 def inverse_mills(x: float) -> float:
     """Return phi(x)/Phi(x) without 0/0 far left, where it is close to -x."""
     ratio = abs(x) + tail_excess(abs(x))
     density = 0.3989422804014327 * exp(-0.5 * x * x)
+    # Phi(x) = 1 - phi(x)/ratio
     right = density / (1.0 - density / ratio)
     return ratio if x < 0.0 else right
+
+
+def mills_excess(x: float) -> float:
+    """Return x + phi(x)/Phi(x), phi and Phi the standard normal density and distribution function."""
+    left, right = tail_excess(abs(x)), x + inverse_mills(x)
+    return left if x < 0.0 else right
 
 
 def log_normal_cdf(x: float) -> float:

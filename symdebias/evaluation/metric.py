@@ -12,7 +12,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, extremes_of
-from symdebias.evaluation.sums import Sums, carriers_of, higher_powers
+from symdebias.evaluation.sums import Sums, higher_powers
 from symdebias.exceptions import DivergenceError
 from symdebias.noise import ChannelNoise
 
@@ -171,7 +171,7 @@ class Metric(ABC):
 
     def _carried(self, values: FloatArray, rows: Any) -> float:
         clusters = None if self.records.clusters is None else self.records.clusters[rows]
-        return carriers_of(values, self.records.weights[rows], clusters)
+        return Sums.of(values[:, None], self.records.weights[rows], clusters).carriers(0)
 
     def settled(self, values: FloatArray, weights: FloatArray, first: int) -> FloatArray:
         """Return numbers of consecutive records, shape (m,) or (m, k), as 0 where their weight is: no sum has these.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import pull_of, without_each
 from symdebias.inference import MANY_DECIDE
@@ -19,17 +19,6 @@ from symdebias.inference import MANY_DECIDE
 _TOGETHER = 64
 # Squares below this share of what all records could have are those of rounding.
 _ROUNDING = 4 * float(np.finfo(float).eps)
-
-
-def carriers_of(values: FloatArray, weights: FloatArray, clusters: IntegerArray | None = None) -> float:
-    """Return `Sums.carriers` of some records' own numbers, shape (m,)."""
-    if values.min(initial=0.0) < 0:
-        return math.inf
-    weighed = values * weights
-    if clusters is not None:
-        weighed = np.asarray(np.bincount(clusters, weighed), dtype=np.float64)
-    squares = float(weighed @ weighed)
-    return float(weighed.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 @dataclass(frozen=True)
