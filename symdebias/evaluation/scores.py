@@ -231,20 +231,14 @@ class ReleasedScores:
 
     def _real_sums(self, frequency: float, coefficients: ComplexArray) -> FloatArray:
         """Return the real parts of sums of `waves`, by their coefficients of shape (m, K): of shape (n, m)."""
-        w = frequency * np.arange(1, coefficients.shape[1] + 1)
-        scaled, tables = coefficients * self._growths(w), [column.channeled(w) for column in self.categories]
         found = np.empty((len(self.linear), len(coefficients)))
         # Waves take the room of several columns: some thousand records at a time.
         for start in range(0, len(found), _BLOCK):
             part = self.taken(slice(start, start + _BLOCK))
-            step = _turned(frequency * part.linear)
-            waves = np.empty((len(w), len(step)), dtype=np.complex128)
-            waves[:1] = step
-            for place in range(1, len(w)):
-                np.multiply(waves[place - 1], step, out=waves[place])
-            for column, table in zip(part.categories, tables, strict=True):
-                waves *= table[column.codes].T
-            found[start : start + _BLOCK] = (scaled @ waves).real.T
+            waves = np.empty((coefficients.shape[1], len(part.linear)), dtype=np.complex128)
+            for place, wave in enumerate(part.waves(frequency, len(waves))):
+                waves[place] = wave
+            found[start : start + _BLOCK] = (coefficients @ waves).real.T
         return found
 
     def slope(self, surrogate: Surrogate) -> FloatArray:
