@@ -14,9 +14,10 @@ from symdebias.codegen.program import BLOCK, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.workspace import empty
 
-# Up to here columns are written one after another for a single pass that does not sum along rows: for more, turning
-# rows into columns costs more than loops over rows. Passes that read a tile many times turn all that are written out.
-_MOST_TURNED = 15
+# Up to here columns are written one after another for a single pass, and fewer where it could sum along rows (measured
+# at 2 to 16 columns, with vectors of 256 and 512 bits): for more, turning rows into columns costs more than loops over
+# rows. Passes that read a tile many times turn all that are written out.
+_MOST_TURNED, _MOST_TURNED_OF_SCORES = 15, 8
 # The lengths of records with more columns tell little of their scores.
 _MOST_MEASURED = 15
 # How many rows ahead of each run the processor is asked for, and numbers of these at most: none beyond the end of a run
@@ -29,11 +30,11 @@ _ROWS_AHEAD_IN_ORDER = 256
 def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     """Whether a tile has its columns one after another: loops over records then go along them."""
     # One column is in either order, and Numba takes its array for one in that of rows.
-    if program.width == 1 or not (is_read_often or program.width <= _MOST_TURNED):
+    if program.width == 1:
         return False
-    if not isinstance(program, ScoreProgram):
-        return True
-    return program.columns.is_unrolled and (is_read_often or not _has_scores_alone(program))
+    most = _MOST_TURNED_OF_SCORES if _has_scores_alone(program) else _MOST_TURNED
+    is_written_out = not isinstance(program, ScoreProgram) or program.columns.is_unrolled
+    return is_written_out and (is_read_often or program.width <= most)
 
 
 def _has_scores_alone(program: Program) -> TypeGuard[ScoreProgram]:
@@ -46,6 +47,25 @@ def _has_scores_alone(program: Program) -> TypeGuard[ScoreProgram]:
 def measures_lengths(program: Program) -> bool:
     """Whether a pass of descent can measure records: their columns are those of one score, and not many."""
     return _has_scores_alone(program) and len(program.scores) == 1 and program.width <= _MOST_MEASURED
+
+
+def measure_lines(program: Program, rows: str) -> str:
+    """Return lines that measure the ``part`` records of an array from row ``first`` on: ``longest`` has the largest.
+
+    Parameters
+    ----------
+    program : Program
+        One whose pass `measures_lengths`.
+    rows : str
+        The name of the array.
+    """
+    if not by_columns(program):
+        return f"measure_rows(longest, units, {rows}, first, part)"
+    length = " + ".join(f"units[{j}]*{rows}[first + n, {j}]*{rows}[first + n, {j}]" for j in range(program.width))
+    # NaN is longer than nothing.
+    return f"""for n in range(part):
+    length = {length}
+    longest[n] = length if length > longest[n] else longest[n]"""
 
 
 # What a kernel that fills tiles takes for them.
