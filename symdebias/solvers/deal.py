@@ -43,16 +43,29 @@ class Deal:
         # The rows that do not fill a run come last; the cyclic shift makes them other rows each time.
         return cls(rng.permutation(records // run_length), run_length, int(rng.integers(records)))
 
-    def rows(self, positions: IntegerArray, records: int) -> IntegerArray:
-        """Return the rows that stand at positions of the order, as the kernel finds them."""
-        dealt = len(self.order) * self.run_length
-        hand = RUNS * self.run_length
-        first = positions // hand * RUNS
-        count = np.maximum(1, np.minimum(RUNS, len(self.order) - first))
-        card, run = np.divmod(positions % hand, count)
-        inside = positions < dealt
-        runs = self.order[np.where(inside, first + run, 0)] if dealt else np.zeros_like(positions)
-        return (np.where(inside, runs * self.run_length + card, positions) + self.shift) % records
+    def rows(self, first: int, end: int, records: int) -> IntegerArray:
+        """Return the rows that stand at the positions from the first to the end of the order, as the kernel finds them.
+
+        Parameters
+        ----------
+        first, end : int
+            The positions.
+        records : int
+            How many there are.
+        """
+        found = np.arange(first, end)
+        hand, until = RUNS * self.run_length, min(end, len(self.order) * self.run_length)
+        if first < until:
+            begin = first // hand
+            runs = self.order[begin * RUNS : -(-until // hand) * RUNS] * self.run_length
+            # The last hand may have fewer runs.
+            hands = len(runs) // RUNS
+            whole, cards = runs[: hands * RUNS].reshape(hands, 1, RUNS), np.arange(self.run_length)[:, None]
+            dealt = np.concatenate([(whole + cards).ravel(), (runs[hands * RUNS :] + cards).ravel()])
+            found[: until - first] = dealt[first - begin * hand : until - begin * hand]
+        found += self.shift
+        np.subtract(found, records, out=found, where=found >= records)
+        return found
 
 
 def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
@@ -68,7 +81,7 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
         The positions.
     """
     given = Deal.as_given()
-    rows = slice(first, end) if len(deal.order) == 0 else deal.rows(np.arange(first, end), len(run))
+    rows = slice(first, end) if len(deal.order) == 0 else deal.rows(first, end, len(run))
     matrix, target = run.encoded
     weights = run.weights[rows] if len(run.weights) else run.weights
     taken = matrix[rows], np.ascontiguousarray(target[rows]), weights

@@ -301,7 +301,7 @@ class _Taking:
             taken = step if why else upper - lower
             if not one.descent.took(*own[row], taken):
                 begin = first + taken * self.size
-                batch = deal.rows(np.arange(begin, min(begin + self.size, n)), n)
+                batch = deal.rows(begin, min(begin + self.size, n), n)
                 if not self.errors:
                     require_finite(run, self.X)
                 stop = stopped(run, one.descent, batch, float(sizes[row - here.start, taken]))

@@ -296,7 +296,7 @@ class _UnderWay:
             steps.weight, *self.constraints, training.smoothing, steps.scaling,
         ):  # fmt: skip
             first += (descent.done - lower) * self.batch_size
-            batch = deal.rows(np.arange(first, min(first + self.batch_size, self.n)), self.n)
+            batch = deal.rows(first, min(first + self.batch_size, self.n), self.n)
             explain_stop(run, self.X, descent, batch, steps.sizes[descent.done])
         if training.lengths is not None:
             training.lengths.has_read(end - first, self.n)

@@ -98,7 +98,7 @@ def test_steps_with_an_offset_are_those_of_algorithm_1(name):
     count = epochs * -(-FEW // batch)
     rule, rng, places = sd.step_sizes.inverse_square_root(0.1), generator(3), np.arange(FEW)
     given = options.get("order") == "given"
-    orders = [places if given else Deal.shuffled(FEW, 3, rng).rows(places, FEW) for _ in range(epochs)]
+    orders = [places if given else Deal.shuffled(FEW, 3, rng).rows(0, FEW, FEW) for _ in range(epochs)]
     path = path_of(
         X, y, offset, sizes=rule(np.arange(1.0, count + 1)), batch=batch, orders=orders, l2=options.get("l2", 0.0),
         radius=options.get("radius", np.inf), sigma=options.get("smoothing", 0.0),

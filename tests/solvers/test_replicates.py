@@ -64,7 +64,7 @@ def test_each_replicate_is_the_fit_of_sgd_with_its_settings():
 
 def in_the_order_of(seed, X, y, late):
     """Return records as `sgd` takes them with a seed, the first so many last."""
-    order = Deal.shuffled(len(X), X.shape[1], generator(seed)).rows(np.arange(len(X)), len(X))
+    order = Deal.shuffled(len(X), X.shape[1], generator(seed)).rows(0, len(X), len(X))
     return X[np.roll(order, -late)], y[np.roll(order, -late)]
 
 
@@ -103,7 +103,7 @@ def test_a_circle_has_its_last_batch_within_it(in_python, order, epochs):
             epochs=epochs, random_state=5,
         )  # fmt: skip
     rng, places = generator(5), np.arange(100)
-    orders = [Deal.shuffled(100, 2, rng).rows(places, 100) if order == "shuffled" else places for _ in range(epochs)]
+    orders = [Deal.shuffled(100, 2, rng).rows(0, 100, 100) if order == "shuffled" else places for _ in range(epochs)]
     for place, late in enumerate((0, 4, 7)):
         theta, path = np.zeros(2), []
         for drawn in orders:

@@ -85,15 +85,20 @@ def test_the_kernel_takes_the_steps_of_algorithm_1(columns, intercept, weighted,
 @pytest.mark.parametrize("columns", [1, 40])
 def test_a_shuffled_epoch_takes_every_record_once(n, columns):
     deal = Deal.shuffled(n, columns, np.random.default_rng(0))
-    assert sorted(deal.rows(np.arange(n), n)) == list(range(n))
+    rows = deal.rows(0, n, n)
+    assert sorted(rows) == list(range(n))
+    for first, end in [(0, 1), (n // 3, n), (n - 1, n), (n // 2, n // 2), (n // 5, n // 5 * 4)]:
+        np.testing.assert_array_equal(deal.rows(first, end, n), rows[first:end])
 
 
 @pytest.mark.parametrize(
     ("n", "weighted", "columns"),
     [
         (50, False, 2), (5003, False, 2), (40_000, False, 2), (50, True, 2), (5003, True, 2), (40_000, True, 2),
-        # Turned by eight, four and one columns; and rows that are not turned.
-        pytest.param(5003, False, 13, marks=pytest.mark.newest),
+        # Turned by four, two and one columns, and by eight; and rows that are not turned.
+        pytest.param(5003, False, 7, marks=pytest.mark.newest),
+        pytest.param(5003, True, 8, marks=pytest.mark.newest),
+        pytest.param(5003, False, 9, marks=pytest.mark.newest),
         pytest.param(5003, True, 20, marks=pytest.mark.newest),
     ],
 )  # fmt: skip
@@ -102,7 +107,7 @@ def test_the_kernel_deals_as_stated(n, weighted, columns):
     corrected = CORRECTED if columns == 2 else sd.debias(sd.losses.exponential(), gaussian_release(0.02))
     weights = np.random.default_rng(1).uniform(0, 2, size=n) if weighted else None
     rng = generator(5)
-    rows = np.concatenate([Deal.shuffled(n, columns, rng).rows(np.arange(n), n) for _ in range(2)])
+    rows = np.concatenate([Deal.shuffled(n, columns, rng).rows(0, n, n) for _ in range(2)])
     fit = sd.sgd(corrected, X, y, step_size=0.05, batch_size=n // 10, epochs=2, sample_weight=weights, random_state=5)
     per_epoch = -(-n // (n // 10))
     theta = None
@@ -124,7 +129,7 @@ def test_batches_of_a_sorted_table_are_mixed():
     n = 20_000
     labels = np.arange(n) < n // 2
     deal = Deal.shuffled(n, 2, np.random.default_rng(0))
-    rows = deal.rows(np.arange(n), n)
+    rows = deal.rows(0, n, n)
     runs = ((rows[: n // 4096 * 4096] - deal.shift) % n // deal.run_length).reshape(-1, 128)
     assert max(np.unique(one, return_counts=True)[1].max() for one in runs) <= 5
     shares = labels[rows][: n // 128 * 128].reshape(-1, 128).mean(axis=1)
