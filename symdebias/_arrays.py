@@ -8,6 +8,7 @@ labels are 0 and 1, true and false are these.
 
 import contextlib
 import datetime
+import itertools
 import math
 import numbers
 import os
@@ -22,6 +23,7 @@ from symdebias._tables import by_itself as by_itself
 from symdebias._tables import check_same_index as check_same_index
 from symdebias._tables import column_like as column_like
 from symdebias._tables import column_names as column_names
+from symdebias._tables import factorized as factorized
 from symdebias._tables import frame as frame
 from symdebias._tables import is_column as is_column
 from symdebias._tables import is_number_as_text as is_number_as_text
@@ -41,6 +43,8 @@ _LABELS = 1 << 15
 _LARGEST_WEIGHT = 1e100
 # Rows whose squares are added at a time.
 _SQUARED = 1 << 13
+# Values of categories that are looked up at a time: each is an object.
+_LOOKED_UP = 1 << 16
 # Rows that are laid side by side where columns are compared.
 _SIDE_BY_SIDE = 64
 
@@ -152,30 +156,72 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
         A value was not declared, or is missing; the message has its row and not the value.
     """
     places = {value: float(place) for place, value in enumerate(categories)}
-    array = np.asarray(without_view(values), dtype=object)
-    # As a schema reads them.
-    as_text = "True" in places or "False" in places
-    if array.ndim != 1:
-        raise _of_other_dimension(name, array.shape, "value")
-    found = np.full(len(array), -1.0)
-    for row, value in enumerate(array):
-        if as_text and isinstance(value, (bool, np.bool_)):
-            value = str(value)
-        # An error from looking up a value would hold it, and hang on the one that is raised.
-        with contextlib.suppress(TypeError):
-            found[row] = places.get(value, -1.0)
+    given = without_view(values)
+    kind = getattr(getattr(given, "dtype", None), "kind", "O")
+    # Text of numbers would be made of those in a list that stand beside text.
+    as_they_are = kind in "iufb" and not any(isinstance(value, str) for value in places)
+    told = None if as_they_are or _has_truth(places) else factorized(given)
+    if told is not None:
+        found = np.append(_looked_up(told[1], places), -1.0)[told[0]]
+    else:
+        array = np.asarray(given, dtype=None if as_they_are or kind == "U" else object)
+        if array.ndim != 1:
+            raise _of_other_dimension(name, array.shape, "value")
+        found = _places_of_numbers(array, places) if array.dtype.kind in "iufb" else _places_of_objects(array, places)
     if (found < 0).any():
         row = int(np.argmax(found < 0))
-        if is_missing(array[row]):
+        if is_missing(np.asarray(given, dtype=object)[row]):
             raise ValueError(
                 f"{name} has no value in row {row}: it is missing. Complete it, or declare a category for missing "
                 "values and recode them."
             )
         shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
         raise ValueError(
-            f"{name} has a value in row {int(np.argmax(found < 0))} that was not declared. The categories are {shown}: "
-            "declare all of them, or recode the column."
+            f"{name} has a value in row {row} that was not declared. The categories are {shown}: declare all of them, "
+            "or recode the column."
         )
+    return found
+
+
+def _places_of_numbers(array: np.ndarray[Any, Any], places: Mapping[Any, float]) -> FloatArray:
+    """Return the places of numbers among known ones, -1 where they are none of these."""
+    kind = np.dtype(np.int8) if array.dtype.kind == "b" else array.dtype
+    with np.errstate(all="ignore"):
+        converted = [(np.array(value).astype(kind).item(), value) for value in places]
+    # What is another number in this type is none of the array's.
+    known = sorted((own, places[value]) for own, value in converted if own == value)
+    if not known:
+        return np.full(len(array), -1.0)
+    numbers, place_of = np.array([own for own, _ in known], dtype=kind), np.array([place for _, place in known])
+    at = np.minimum(np.searchsorted(numbers, array), len(known) - 1)
+    return np.where(numbers[at] == array, place_of[at], -1.0)
+
+
+def _places_of_objects(array: np.ndarray[Any, Any], places: Mapping[Any, float]) -> FloatArray:
+    """Return the places of values among known ones, -1 where they are none of these."""
+    found = np.empty(len(array))
+    for start in range(0, len(array), _LOOKED_UP):
+        rows = slice(start, start + _LOOKED_UP)
+        values = array[rows].astype(object).tolist()
+        if _has_truth(places):
+            values = [str(value) if isinstance(value, (bool, np.bool_)) else value for value in values]
+        found[rows] = _looked_up(values, places)
+    return found
+
+
+def _has_truth(places: Mapping[Any, float]) -> bool:
+    """Whether true and false are categories by their names, as a schema reads them."""
+    return "True" in places or "False" in places
+
+
+def _looked_up(values: list[Any], places: Mapping[Any, float]) -> FloatArray:
+    # An error from looking up a value would hold it, and hang on the one that is raised.
+    with contextlib.suppress(TypeError):
+        return np.fromiter(map(places.get, values, itertools.repeat(-1.0)), dtype=np.float64, count=len(values))
+    found = np.full(len(values), -1.0)
+    for row, value in enumerate(values):
+        with contextlib.suppress(TypeError):
+            found[row] = places.get(value, -1.0)
     return found
 
 

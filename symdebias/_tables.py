@@ -105,6 +105,21 @@ def without_view(column: Any) -> Any:
     return column.to_numpy() if is_view else column
 
 
+def factorized(column: Any) -> tuple[np.ndarray[Any, Any], list[Any]] | None:
+    """Return the places of a column's values among the distinct ones, -1 where one is missing, and these.
+
+    None where no package finds them faster than Python does.
+    """
+    if _package(column) != "pandas" or not hasattr(column, "factorize"):
+        return None
+    try:
+        places, distinct = column.factorize()
+    except TypeError:
+        # Lists, say, which have no hash.
+        return None
+    return places, list(distinct)
+
+
 def without_decimals(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return objects as the float64 next to each, where they are numbers with decimal ones or fractions among them.
 
