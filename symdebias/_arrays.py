@@ -161,6 +161,7 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     # Text of numbers would be made of those in a list that stand beside text.
     as_they_are = kind in "iufb" and not any(isinstance(value, str) for value in places)
     told = None if as_they_are or _has_truth(places) else factorized(given)
+    found: FloatArray
     if told is not None:
         found = np.append(_looked_up(told[1], places), -1.0)[told[0]]
     else:
@@ -194,7 +195,8 @@ def _places_of_numbers(array: np.ndarray[Any, Any], places: Mapping[Any, float])
         return np.full(len(array), -1.0)
     numbers, place_of = np.array([own for own, _ in known], dtype=kind), np.array([place for _, place in known])
     at = np.minimum(np.searchsorted(numbers, array), len(known) - 1)
-    return np.where(numbers[at] == array, place_of[at], -1.0)
+    found: FloatArray = np.where(numbers[at] == array, place_of[at], -1.0)
+    return found
 
 
 def _places_of_objects(array: np.ndarray[Any, Any], places: Mapping[Any, float]) -> FloatArray:

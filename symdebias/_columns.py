@@ -23,6 +23,8 @@ from symdebias._domains import seen
 
 # Of one field, in characters; the limit of the standard library is that of the whole process.
 _LONGEST_FIELD = 100_000
+# Records whose columns are put together at a time.
+_AT_ONCE = 10_000
 # What files begin with: those that are compressed text, and those that are no text.
 _COMPRESSED: Mapping[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
@@ -237,33 +239,45 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
         raise ValueError(f"{name} has no column named {', '.join(missing)}; it has {count}. {advice}")
     places = [header.index(one) for one in wanted]
     columns: list[list[str]] = [[] for _ in wanted]
-    lines, last = [], reader.line_num
+    lines: list[int] = []
+    # Some records at a time: their columns are put together without a step for each value.
+    while records := _records(reader, len(header), places, name, lines):
+        for column, place in zip(columns, places, strict=True):
+            fields = [record[place] for record in records]
+            column += fields if exact else map(str.strip, fields)
+    if not lines:
+        raise ValueError(f"{name} has names of columns and no record. Add a line for each record.")
+    return TextFile(name, dict(zip(wanted, columns, strict=True)), lines)
+
+
+def _records(reader: Any, width: int, places: Sequence[int], name: str, lines: list[int]) -> list[list[str]]:
+    """Return the next records, none at the end, and add the lines that they end in to those of others."""
+    records: list[list[str]] = []
+    last = reader.line_num
     for fields in reader:
         first, last = last + 1, reader.line_num
         if not fields:
             continue
-        if len(fields) != len(header):
+        if len(fields) != width:
             where, advice = f"line {last} of {name}", ""
             if first < last:
                 where = f"the record in lines {first} to {last} of {name}"
                 advice = f" Look for a quote in line {first} that is not closed there."
             values = "1 value" if len(fields) == 1 else f"{len(fields)} values"
             raise ValueError(
-                f"{where} has {values}, and the first line names {len(header)} columns. Write each record with one "
+                f"{where} has {values}, and the first line names {width} columns. Write each record with one "
                 f'value per column, and texts with commas between quotes ("a, b").{advice}'
             )
-        for column, place in zip(columns, places, strict=True):
-            field = fields[place]
-            if len(field) > _LONGEST_FIELD:
-                raise ValueError(
-                    f"lines {first} to {last} of {name} have a value of more than {_LONGEST_FIELD:,} characters. Look "
-                    f"for a quote in line {first} that is not closed."
-                )
-            column.append(field if exact else field.strip())
-        lines.append(reader.line_num)
-    if not lines:
-        raise ValueError(f"{name} has names of columns and no record. Add a line for each record.")
-    return TextFile(name, dict(zip(wanted, columns, strict=True)), lines)
+        if sum(map(len, fields)) > _LONGEST_FIELD and any(len(fields[place]) > _LONGEST_FIELD for place in places):
+            raise ValueError(
+                f"lines {first} to {last} of {name} have a value of more than {_LONGEST_FIELD:,} characters. Look "
+                f"for a quote in line {first} that is not closed."
+            )
+        records.append(fields)
+        lines.append(last)
+        if len(records) == _AT_ONCE:
+            break
+    return records
 
 
 def write_text(stream: TextIO, names: Sequence[str], columns: Iterable[Iterable[str]]) -> None:

@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from hypothesis import given
@@ -11,6 +12,7 @@ import symdebias as sd
 from symdebias import _arrays
 from symdebias._arrays import (
     check_same_index,
+    codes_array,
     column_like,
     features_array,
     label_array,
@@ -442,3 +444,56 @@ def test_labels_of_opposite_values_are_told_by_their_bits(value):
     # Bits that one has and another lacks are those of none.
     assert not _arrays.all_among(np.array([2.0 * value, value / 2]), (-value, value))
     assert not _arrays.all_among(np.array([1, -2]), (-1.0, 1.0))
+
+
+# ---- categories ------------------------------------------------------------------------------------------
+
+ODD_COLUMNS = [
+    [1, 2, 3], ["a", None, "b"], [True, False], [1, "1"], [np.nan, 1.0], [[1], [2]], ["a", ["b"]], [b"a", "a"],
+    [np.True_, 1], ["True", False], ["low ", "low"], [0.1, 0.2], [np.float32(0.1)], [2**53 + 1], [], ["b", "a", "b"],
+    np.array([0.1, 0.2], np.float32), np.array([2**53 + 1, 0]), np.array([2.0**53]), np.array([2**63], np.uint64),
+    np.array([1 + 0j]), np.array([-1], np.int8), np.array([300, 1], np.int16), np.array(["a", "b"]),
+    np.array(["a"], "S1"), np.array([np.nan, 1]), np.array([np.inf]), np.array([True, False]), np.array([0.5, 1.5]),
+]  # fmt: skip
+DECLARED = [
+    (0.0, 1.0, 2.0), (0, 1), ("a", "b"), ("True", "False"), ("1", "2"), (0.1, 0.2), (float(np.float32(0.1)), 0.1),
+    (2.0**53, 0.0), (2**53, 2**53 + 1), (300.0, 1.0), (-1, 255), (0.5, 1.5), (False, True), ("low", "mid"),
+]  # fmt: skip
+
+
+def looked_up(column, categories):
+    """The places as a dictionary has them, None where one of them has none."""
+    places = {value: place for place, value in enumerate(categories)}
+    found = []
+    for value in np.asarray(column, dtype=object):
+        if isinstance(value, (bool, np.bool_)) and ("True" in places or "False" in places):
+            value = str(value)
+        found.append(places.get(value) if not isinstance(value, list) else None)
+    return None if None in found else found
+
+
+@pytest.mark.parametrize("categories", DECLARED, ids=str)
+@pytest.mark.parametrize("column", ODD_COLUMNS, ids=repr)
+def test_codes_are_those_that_a_dictionary_has(column, categories):
+    if isinstance(column, list) and column == [[1], [2]]:
+        column = np.array([None, *column], dtype=object)[1:]
+    expected = looked_up(column, categories)
+    kinds = [column]
+    if isinstance(column, np.ndarray):
+        kinds.append(column.astype(object))
+    kinds += [pd.Series(one) for one in list(kinds) if np.asarray(one, dtype=object).dtype.kind != "c" and len(one)]
+    for kind in kinds:
+        if expected is not None:
+            assert codes_array(kind, categories, "x").tolist() == expected
+            continue
+        with pytest.raises(ValueError, match=r"x has (a|no) value in row") as raised:
+            codes_array(kind, categories, "x")
+        assert raised.value.__context__ is None
+
+
+def test_the_row_is_named_in_which_a_category_is_missing_or_unknown():
+    for kind in (list, pd.Series, pd.Categorical, lambda values: np.array(values, dtype=object)):
+        with pytest.raises(ValueError, match="x has no value in row 70001"):
+            codes_array(kind(["a", *["b"] * 70_000, None, "c"]), ("a", "b"), "x")
+        with pytest.raises(ValueError, match="x has a value in row 70001 that was not declared"):
+            codes_array(kind(["a", *["b"] * 70_000, "c", None]), ("a", "b"), "x")

@@ -452,13 +452,13 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         assembled = self.program.assemble()
         q = self.program.number_of_parameters - (held is not None)
         how = {"weighted": weighted, "is_by_columns": turned}
-        measured_in = functools.partial(tiles.measure_lines, self.program) if measured else lambda rows: ""
+        measure_tile, measure = (tiles.measure_lines(self.program, of) if measured else "" for of in ("read_tile", "X"))
         # A plain 0 has a type of its own, for which Numba would compile another function.
         in_tile = f"""first = 0*part
-{measured_in("read_tile")}
+{measure_tile}
 accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)"""
         # What stands in order is read where it stands, if it is not turned.
-        as_they_stand = f"""{measured_in("X")}
+        as_they_stand = f"""{measure}
 accumulate(point, X, y, weights, noise, first, first + part, kept, sums)"""
         dealt, rest, both = in_tile, as_they_stand, ""
         if turned:

@@ -6,9 +6,10 @@ there is private, and never shown.
 
 import contextlib
 import datetime
+import functools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,42 +122,59 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
     array = _as_objects(values)
     if array.ndim != 1:
         raise ValueError(f"{column.name} has the shape {array.shape}. Give one value per record.")
-    as_text = column.labels is not None and column.labels.is_text
-    declared = None if column.labels is None else set(column.labels.values)
-    words = {"", *missing}
-    if declared is not None:
-        # A word that is declared as a category is one.
-        words -= declared
-    found: list[Any] = []
-    for row, value in enumerate(array):
-        if _arrays.is_missing(value, words):
-            if column.fill is None:
-                raise ValueError(_without_value(column, where(row)))
-            found.append(column.fill)
-            continue
-        read = str(value).strip() if as_text else _number(value)
-        if declared is None:
-            if read is None:
-                raise ValueError(
-                    f"{column.name} is no finite number in {where(row)}, and the schema declares "
-                    f"{'no categories of it' if column.public else 'it by bounds'}. {_as_number(value)}"
-                )
-            found.append(read)
-        elif read in declared:
-            found.append(read)
-        elif column.other is not None:
-            found.append(column.other)
-        else:
-            assert column.labels is not None
-            listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in column.labels.values[:8]) + (
-                ", ..." if len(declared) > 8 else ""
-            )
-            raise ValueError(
-                f"{column.name} has a value in {where(row)} that was not declared. Its categories are {listed}: "
-                f"{_other_category(value, declared)}declare all of them, or name one with other = ... that undeclared "
-                "values count as."
-            )
+    given = array.tolist()
+    # Values that are equal mean the same where they are of one type: true and 1 do not.
+    keys: Sequence[Any] = given if set(map(type, given)) == {str} else list(zip(map(type, given), given, strict=True))
+    first: dict[Any, int] = {}
+    try:
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+    except TypeError:
+        # Lists, say, which have no hash.
+        keys = range(len(given))
+        first = {row: row for row in keys}
+    words = _words_of_missing(column, missing)
+    read = {key: _read(column, given[row], words, functools.partial(where, row)) for key, row in first.items()}
+    found = [read[key] for key in keys]
     return np.array(found, dtype=object if any(isinstance(value, str) for value in found[:1]) else float)
+
+
+def _words_of_missing(column: "Column", missing: Sequence[str]) -> set[str]:
+    """Return the words that mean a missing value of a column: a word that is declared as a category is one."""
+    return {"", *missing} - (set() if column.labels is None else set(column.labels.values))
+
+
+def _read(column: "Column", value: Any, words: Container[str], where: Callable[[], str]) -> Any:
+    """Return what a value means.
+
+    Raises
+    ------
+    ValueError
+        It means nothing; `where` tells where it stands.
+    """
+    if _arrays.is_missing(value, words):
+        if column.fill is None:
+            raise ValueError(_without_value(column, where()))
+        return column.fill
+    labels = column.labels
+    read = str(value).strip() if labels is not None and labels.is_text else _number(value)
+    if labels is None:
+        if read is None:
+            raise ValueError(
+                f"{column.name} is no finite number in {where()}, and the schema declares "
+                f"{'no categories of it' if column.public else 'it by bounds'}. {_as_number(value)}"
+            )
+        return read
+    if read in labels.values:
+        return read
+    if column.other is None:
+        listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels.values[:8])
+        raise ValueError(
+            f"{column.name} has a value in {where()} that was not declared. Its categories are {listed}"
+            f"{', ...' if len(labels.values) > 8 else ''}: {_other_category(value, labels.values)}declare all of them, "
+            "or name one with other = ... that undeclared values count as."
+        )
+    return column.other
 
 
 def _as_objects(values: Any) -> np.ndarray[Any, Any]:
@@ -203,7 +221,7 @@ def _as_number(value: Any) -> str:
     )
 
 
-def _other_category(value: Any, declared: set[Any]) -> str:
+def _other_category(value: Any, declared: Sequence[Any]) -> str:
     """Return why a value is none of the declared categories where it nearly is; what is told of it was declared."""
     if isinstance(value, (bool, np.bool_)):
         return 'true and false are texts here, categories = ["False", "True"]; '
@@ -217,9 +235,11 @@ def _number(value: Any) -> float | None:
     """Return a finite number, or None; the error of `float` would show the value."""
     if isinstance(value, (bool, np.bool_)):
         return None
-    with contextlib.suppress(TypeError, ValueError, OverflowError):
-        # Underscores between digits are Python's, and no table's.
-        number = math.nan if isinstance(value, str) and "_" in value else float(value)
-        if math.isfinite(number):
-            return number
-    return None
+    # Underscores between digits are Python's, and no table's.
+    if isinstance(value, str) and "_" in value:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

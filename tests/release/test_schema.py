@@ -350,6 +350,24 @@ def test_records_that_do_not_fit_are_refused_without_a_value(change, message):
     assert raised.value.__context__ is None
 
 
+def test_equal_values_of_other_types_mean_what_they_are():
+    """True is 1 to a dictionary, and so is 1.0."""
+    columns = {"smokes": {"categories": ["False", "True", "1"]}, "age": AGE}
+    schema = Schema({"epsilon": 1.0, "columns": columns})
+    X, _ = schema.collect({"smokes": [1, True, "1", "True", np.True_], "age": [39, "39", 39.0, " 39", np.int8(39)]})
+    assert X["smokes"].tolist() == ["1", "True", "1", "True", "True"]
+    assert X["age"].tolist() == [39.0] * 5
+    with pytest.raises(ValueError, match=r"age is no finite number in row 1.*true or false"):
+        schema.collect({"smokes": ["1", "1"], "age": [1, True]})
+
+
+@pytest.mark.parametrize("values", [["f", "x", SECRET], ["f", ["m"], SECRET], ["f", {}, SECRET]])
+def test_the_first_record_that_does_not_fit_is_named(values):
+    with pytest.raises(ValueError, match="sex has a value in row 1 that was not declared") as raised:
+        Schema(SMALL).collect({"sex": values, "age": [39, 40, 41]})
+    assert SECRET not in str(raised.value)
+
+
 @pytest.mark.parametrize(("values", "message"), [
     ([2001, 2002, SECRET, 2004], "year is no finite number in row 2, and the schema declares no categories of it"),
     ([SECRET, 2002, 2003, 2004], "year is no finite number in row 0"),
@@ -379,6 +397,19 @@ def test_files_that_do_not_fit_are_refused_without_a_value(text, message, tmp_pa
     with pytest.raises(ValueError, match=message) as raised:
         Schema(small).collect(path)
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(("last", "message"), [
+    ("m,x", r"age is no finite number in row 25000 \(line 25003 of people.csv\)"),
+    ("m,1,2", "line 25003 of people.csv has 3 values"),
+    ('"m\n",1\nm,x', r"age is no finite number in row 25001 \(line 25005"),
+    (f'm,"{"1" * 100_001}"', "lines 25003 to 25003 of people.csv have a value of more than 100,000 characters"),
+])  # fmt: skip
+def test_lines_of_long_files_are_counted(last, message, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("sex,age\n\n" + "f,39\n" * 25_000 + last + "\n")
+    with pytest.raises(ValueError, match=message):
+        Schema(SMALL).collect(path)
 
 
 def test_other_things_than_tables_are_refused(tmp_path):
