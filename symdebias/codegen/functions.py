@@ -81,6 +81,12 @@ class logistic_density(sp.Function):
         return sp.exp(-argument) / (1 + sp.exp(-argument)) ** 2
 
 
+class largest(sp.Function):
+    """The largest of the arguments. SymPy's own compares them all whenever it is built, which takes seconds of many."""
+
+    is_extended_real = True
+
+
 class logsumexp(sp.Function):
     """log(exp(x_1) + ... + exp(x_m))."""
 

@@ -20,6 +20,7 @@ from symdebias.codegen.functions import (
     inverse_mills,
     log_normal_cdf,
     logistic_density,
+    largest,
     logsumexp,
     mills_excess,
     softmax_part,
@@ -43,6 +44,7 @@ _FUNCTIONS: dict[type, str] = {
     sp.Heaviside: "step",
     sp.Abs: "abs",
     sp.Max: "max",
+    largest: "max",
     sp.Min: "min",
     sp.log: "log",
     sp.sin: "wave",
@@ -60,7 +62,7 @@ _FUNCTIONS: dict[type, str] = {
     sp.loggamma: "math.lgamma",
 }
 # What a declared loss may have: `stable` takes the largest argument out of the last two before they are printed.
-_DECLARED = {*_FUNCTIONS, logsumexp, softmax_part}
+_DECLARED = {*_FUNCTIONS, logsumexp, softmax_part} - {largest}
 # Terms of a sum that stand side by side.
 _MOST_TERMS = 256
 # Multiples of one angle that are computed from its sine and cosine by recurrence, which loses a digit at most.
@@ -198,7 +200,7 @@ def require_printable(expression: sp.Expr) -> None:
 
 
 def _refuse(node: sp.Basic, expression: sp.Expr) -> None:
-    allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN)))
+    allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN) if cls in _DECLARED | {*_REWRITTEN}))
     raise TypeError(
         f"a kernel cannot evaluate {type(node).__name__} (in {expression}). It takes real numbers, "
         f"+, -, *, /, powers, Piecewise and {allowed}. Write the loss with these."
@@ -250,7 +252,7 @@ def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) ->
     bases: list[sp.Expr] = []
     for node in exponentials:
         for base in bases:
-            ratio = sp.cancel(node.args[0] / base.args[0])
+            ratio = _ratio(node.args[0], base.args[0])
             if ratio.is_Integer and abs(ratio) <= 8:
                 replacements[node] = sp.Pow(sp.Function("_shared")(base.args[0]), ratio)
                 break
@@ -259,6 +261,18 @@ def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) ->
             replacements[node] = sp.Function("_shared")(node.args[0])
     # A stand-in function keeps SymPy from merging e^u * e^u back into e^(2u).
     return [expression.xreplace(replacements) for expression in expressions]
+
+
+def _ratio(one: sp.Expr, other: sp.Expr) -> sp.Expr:
+    """Return a number that one sum is the multiple of another by, or NaN.
+
+    As `sympy.cancel` has it, which takes thousands of times as long: arguments of exponentials and waves are expanded.
+    """
+    terms, others = one.as_coefficients_dict(), other.as_coefficients_dict()
+    if terms.keys() != others.keys():
+        return sp.nan
+    ratios = {value / others[term] for term, value in terms.items()}
+    return ratios.pop() if len(ratios) == 1 else sp.nan
 
 
 def _share_waves(
@@ -283,7 +297,7 @@ def _share_waves(
     multiples: dict[sp.Expr, tuple[sp.Expr, int]] = {}
     for angle in dict.fromkeys(node.args[0] for node in waves):
         for base in bases:
-            ratio = sp.cancel(angle / base)
+            ratio = _ratio(angle, base)
             if ratio.is_Integer and 0 < ratio <= _MOST_MULTIPLES:
                 multiples[angle] = (base, int(ratio))
                 break
@@ -477,7 +491,7 @@ class _Printer(PythonCodePrinter):
             text = f"{_FUNCTIONS[type(expr)]}({text}, {self._print(argument)})"
         return text
 
-    _print_Min = _print_Max
+    _print_Min = _print_largest = _print_Max
 
     def _print_Pow(self, expr: sp.Pow, **_: Any) -> str:
         base, exponent = expr.args

@@ -19,6 +19,7 @@ from symdebias.codegen.functions import (
     inverse_mills,
     log_normal_cdf,
     logistic_density,
+    largest,
     logsumexp,
     mills_excess,
     softmax_part,
@@ -88,22 +89,27 @@ def with_maximum(expression: sp.Expr) -> sp.Expr:
     --------
     >>> u, v = sp.symbols("u v", real=True)
     >>> with_maximum(logsumexp(u, v))
-    log(exp(u - Max(u, v)) + exp(v - Max(u, v))) + Max(u, v)
+    largest(u, v) + log(exp(u - largest(u, v)) + exp(v - largest(u, v)))
     """
-    # SymPy compares the arguments of a maximum whenever one is built, which takes most of the time.
     while nodes := expression.atoms(logsumexp, softmax_part):
         expression = expression.xreplace({node: _with_maximum(node) for node in nodes})
     return expression
 
 
+@functools.lru_cache(maxsize=16)
+def _scaled(arguments: tuple[sp.Expr, ...]) -> tuple[sp.Expr, sp.Expr]:
+    """Return the largest argument, and the sum of exponentials of all without it."""
+    most = largest(*arguments)
+    return most, sp.Add(*(sp.exp(x - most) for x in arguments))
+
+
 @functools.lru_cache(maxsize=256)
 def _with_maximum(node: sp.Expr) -> sp.Expr:
     arguments = node.args if isinstance(node, logsumexp) else node.args[1:]
-    largest = sp.Max(*arguments)
-    total = sp.Add(*(sp.exp(x - largest) for x in arguments))
+    most, total = _scaled(arguments)
     if isinstance(node, logsumexp):
-        return largest + sp.log(total)
-    return sp.exp(arguments[int(node.args[0])] - largest) / total
+        return most + sp.log(total)
+    return sp.exp(arguments[int(node.args[0])] - most) / total
 
 
 @functools.lru_cache(maxsize=1024)

@@ -32,12 +32,14 @@ def ignores_shifts(loss: "Loss") -> bool:
     """
     if len(loss.scores) < 2:
         return False
-    for value in loss.target_values or PROBES:
-        at_value = loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)})
-        for point in points(loss.scores):
-            moved = {score: number + _SHIFT for score, number in point.items()}
-            apart = (at_value.xreplace(moved) - at_value.xreplace(point)).evalf(DIGITS)
-            if not (apart.is_real and abs(apart) < EQUAL):
+    values = [sp.nsimplify(value, rational=True) for value in loss.target_values or PROBES]
+    for point in points(loss.scores):
+        moved = {score: number + _SHIFT for score, number in point.items()}
+        # What has no target in it is the same number for all of its values.
+        apart = (loss.expression.xreplace(moved) - loss.expression.xreplace(point)).evalf(DIGITS)
+        for value in values:
+            at_value = apart.xreplace({loss.target: value}).evalf(DIGITS)
+            if not (at_value.is_real and abs(at_value) < EQUAL):
                 return False
     return True
 
