@@ -554,6 +554,12 @@ class Records:
             return False
         return self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights))).leaves_slopes
 
+    @property
+    def passes_gradients(self) -> bool:
+        """Whether the pass of `derivatives` rests on that of `mean_gradient`, which is then compiled as well."""
+        program = self.correction.program
+        return isinstance(program, ScoreProgram) and program.multinomial_factor is not None
+
     def gradients(self, theta: FloatArray, rows: Any, *, by_derivatives: bool = False) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted.
 

@@ -25,6 +25,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
+from symdebias.codegen.multinomial import MultinomialDerivatives
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
@@ -216,8 +217,10 @@ class Kernels:
         return found
 
     @functools.cache  # noqa: B019  (as for `source`)
-    def mean_derivatives(self, *, weighted: bool) -> MeanDerivatives:
+    def mean_derivatives(self, *, weighted: bool) -> MeanDerivatives | MultinomialDerivatives:
         """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, meat=)``."""
+        if isinstance(self.program, ScoreProgram) and self.program.multinomial_factor is not None:
+            return MultinomialDerivatives(self, self.program.columns, self.program.multinomial_factor)
         compiled = compile_kernel(self.source("mean_derivatives", weighted=weighted))
         return MeanDerivatives(compiled, self._derivatives(weighted), self.program.number_of_parameters)
 

@@ -23,7 +23,7 @@ from symdebias.transforms.surrogate import Design
 # The level of the intervals that are looked at, and how far their ends are looked for, in standard errors; as many
 # times farther as it is begun farther out than at 1.96.
 _LEVEL, _PLACES = 0.95, (2.8, 4.0, 7.0, 16.0)
-# With more parameters than this the others stay on the line: second derivatives take too long.
+# With more parameters than this, or many scores, the others stay on the line: second derivatives take too long.
 _MOST_PARAMETERS = 64
 # Ends that are farther out by less than this share are as good as those of a constant curvature.
 _MUCH_FARTHER = 0.05
@@ -205,7 +205,8 @@ class _Shape:
         # Where there are standard errors the pass of second derivatives is compiled.
         self._derivatives, how = records.derivatives_or_differences(roughly=True)
         self._has_derivatives = how == "exact"
-        self.takes_steps = self._has_derivatives and len(theta) <= _MOST_PARAMETERS
+        is_quick = self._has_derivatives and not records.passes_gradients
+        self.takes_steps = is_quick and len(theta) <= _MOST_PARAMETERS
 
     @functools.cached_property
     def here(self) -> Derivatives:
@@ -290,7 +291,7 @@ class _Shape:
 
     def _gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient, by the pass that is compiled."""
-        if not self._has_derivatives:
+        if not self._has_derivatives or self.records.passes_gradients:
             return self.records.mean_gradient(theta)
         shares = self.records.shares
         found = self.records.factored_gradients(theta, by_derivatives=True)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import sympy as sp
 
+from symdebias.codegen.multinomial import multinomial_factor
 from symdebias.codegen.printed import kept_statements
 from symdebias.codegen.printer import Statements, print_statements
 from symdebias.codegen.program import Layout, Piece, RecordCode, spared
@@ -107,7 +108,20 @@ class ScoreProgram:
         # The loss is linear in such products.
         linear = sum(len(one.record_symbols) for one in products)
         count = len(self.scores) + len(self._loop.all_symbols) - linear
-        return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES and self._derivatives_of_loss <= _MOST_PARTS
+        if count * (count + 1) // 2 > _MOST_SECOND_DERIVATIVES:
+            return self.multinomial_factor is not None
+        return self._derivatives_of_loss <= _MOST_PARTS
+
+    @functools.cached_property
+    def multinomial_factor(self) -> float | None:
+        """What `symdebias.codegen.multinomial.multinomial_factor` says of a loss of many scores, None of few.
+
+        Second derivatives of few are written out.
+        """
+        count = len(self.scores)
+        if self._loop.all_symbols or count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES or self.slopes_kept is None:
+            return None
+        return multinomial_factor(self.expression, self.scores)
 
     @property
     def _forms(self) -> tuple[sp.Symbol, ...]:
