@@ -34,6 +34,8 @@ class RecordLoop:
         How many sums over records the gradient is assembled from.
     width : int
         The number of columns of the data matrix: linear columns, codes, variances of records.
+    is_in_parts : bool
+        Whether blocks are taken in parts.
     """
 
     def __init__(self, columns: ScoreColumns, statistics: Iterable[Statistic]) -> None:
@@ -52,6 +54,7 @@ class RecordLoop:
         self.columns, self.placed, self.number_of_sums = columns, tuple(placed), sums
         self.layout = Layout(tuple(block for need in needs for block in need.blocks))
         self.width = len(columns.linear) + codes + sum(need.variances for need in needs)
+        self.is_in_parts = any(need.is_in_parts for need in needs)
         self.combinations = next(((one, at) for one, at in placed if isinstance(one, Configurations)), None)
 
     @functools.cached_property
@@ -109,6 +112,14 @@ class RecordLoop:
         for share in self._shares:
             lines += share.before if share.before_slopes is None or not slopes else share.before_slopes
         return [*lines, *statements.setup]
+
+    def of_part(self, *, slopes: bool = False) -> list[str]:
+        """Return lines before a loop over a part; ``slopes`` where derivatives are summed in it."""
+        return [line for share in self._shares for line in (share.of_part_slopes if slopes else share.of_part)]
+
+    def room(self, sets: int = 1) -> int:
+        """Return how many numbers statistics keep of a part."""
+        return sum(one.room(sets) for one, _ in self.placed)
 
     def lookups(self) -> list[str]:
         """Return lines that look up what belongs to record i."""
