@@ -60,25 +60,31 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
         else:
             inside.append(f"d{n} += ({text}){factor}")
     inside += [line for part in collected for line in part.inside]
+    constants: list[str] = []
     done = [line for part in collected for line in part.done]
     if enumerated:
         middle = _over_combinations(loop, statements, inside, done, _accumulated(loop))
     elif _wave_lines(loop, statements):
         middle = _over_records(loop, _in_turns(loop, statements, inside))
-    else:
-        middle = _over_records(loop, [[*loop.lookups(), *loop.each(statements, inside), *done]])
-    if loop.is_in_parts:
+    elif loop.is_in_parts:
+        each = [*loop.lookups(), *loop.each(statements, [*inside, *done])]
+        constants, read, each = loop.apart(each, loop.room())
         middle = [
             "many = stop - start",
             *loop.of_part(slopes=True),
-            *middle,
+            *_EVERY,
+            *("    " + line for line in read),
+            *_over_records(loop, [each]),
             *(line for part in collected for line in part.of_part),
         ]
+    else:
+        middle = _over_records(loop, [[*loop.lookups(), *loop.each(statements, inside), *done]])
     totals = [f"d{n}" for n in range(len(by_symbol))] + [name for part in collected for name in part.totals]
     before = [
         *_exponentials_at_once(loop.before(statements, slopes=True), _place_of_exponentials(loop, statements)),
         *(f"{name} = 0.0" for name in (*totals, *(f"total{k}" for k in range(m)))),
         *(line for part in collected for line in part.before),
+        *constants,
         *([f"room = {_place_of_room(loop, statements)}"] if loop.is_in_parts else []),
     ]
     after = [f"sums[{columns.number_of_parameters + n}] += d{n}" for n in range(len(by_symbol))]

@@ -212,8 +212,7 @@ class _Pass:
         # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
         shapes: dict[str, tuple[int, ...]] = {
             "tile": (rows * STRIDE,),
-            # With room for the first derivatives, those by the score too, and those by each symbol too.
-            "kept": (self.kept * BLOCK + self.loop.room(2 + self.fixed),),
+            "kept": (self.kept * BLOCK + (self._room + self.kept * PART if self.loop.is_in_parts else 0),),
             "scaled": (2 * BLOCK,),
             "bases": (len(self.columns.scores) * BLOCK,),
         }
@@ -252,6 +251,11 @@ class _Pass:
         return lines
 
     @property
+    def _room(self) -> int:
+        """How many numbers statistics keep of a part: first derivatives, those by the score too, and by symbols too."""
+        return self.loop.room(2 + self.fixed)
+
+    @property
     def _functions(self) -> str:
         own = "".join(one.derivative_functions(at) for one, at in self.loop.placed)
         return self.loop.functions + own + vectors.fill_text(STRIDE, len(self.columns.linear)) + MOMENTS
@@ -267,20 +271,30 @@ class _Pass:
         inside = [f"value += ({self.statements.results[0]}){self.factor}"]
         inside += [f"kept{n} = ({text}){self.factor}" for n, text in enumerate((*self.twice, *self.once))]
         inside += [*self._of_symbols(lambda n: f"kept{n}"), *self._of_records()]
+        # In the loop at places of the part's own: else the compiler would ask of each two whether they are one.
+        apart, scores = self.kept * BLOCK + self._room, range(len(self.columns.scores))
         each = [
-            "i = from_row + n",
-            *(f"base{k} = bases[{k * BLOCK} + i]" for k in range(len(self.columns.scores))),
+            *(f"base{k} = kept[{apart + k * PART} + n]" for k in scores),
             *self.loop.lookups(),
             *self.loop.each(self.statements, inside),
-            *(f"kept[{n * BLOCK} + i] = kept{n}" for n in range(self.kept)),
+            *(f"kept[{apart + n * PART} + n] = kept{n}" for n in range(self.kept)),
         ]
+        constants, read, each = self.loop.apart(each, self._room)
+        read += [f"kept[{apart + k * PART} + n] = bases[{k * BLOCK} + i]" for k in scores]
         return [
+            *constants,
             *self._asked_for(),
             f"for from_row in range(0, count, {PART}):",
             f"    many, room = min({PART}, count - from_row), {self.kept * BLOCK}",
             *("    " + line for line in self.loop.of_part()),
             "    for n in range(many):",
+            "        i = from_row + n",
+            *("        " + line for line in read),
+            "    for n in range(many):",
             *("        " + line for line in each),
+            f"    for k in range({self.kept}):",
+            "        for n in range(many):",
+            f"            kept[k*{BLOCK} + from_row + n] = kept[{apart} + k*{PART} + n]",
             *("    " + line for one, at in self.loop.placed for line in one.part_derivatives(at, self._slopes_of(one))),
         ]
 
