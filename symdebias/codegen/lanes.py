@@ -1,7 +1,8 @@
 """Rows of tables and records side by side: products of rows, and eight records' rows turned into columns and back.
 
-A row has *lanes*: the coefficients of a power series that begins with 1, from the second one on, then the real parts of
-complex numbers, then their imaginary parts. They are too few for a loop over them to be vectorised by itself, and too
+A row has *lanes*: the coefficients of a power series that begins with 1, from the second one on; from the beginning of
+the next line of the cache on the real parts of complex numbers, then their imaginary parts. A row fills whole lines:
+what is between and behind these is 0, or not looked at. Lanes are too few for a loop over them to be vectorised by itself, and too
 many to be written out. The text of these functions is copied into the modules of kernels, as that of `vectors`; there
 ``multiply_rows``, ``add_row``, ``dot_rows``, ``rows_to_lanes`` and ``lanes_to_rows`` are made of them (`text`). What is
 made has a plain twin, for kernels that are not compiled. Places in arrays are counted in their memory.
@@ -19,9 +20,20 @@ from symdebias.codegen.along_rows import multiplied_and_added, spread_out
 from symdebias.codegen.vectors import data_of, loaded, parted, shuffled, stored, turned
 
 
+def first_wave(powers: int) -> int:
+    """Return the lane of the first complex number behind so many powers."""
+    return -(-powers // 8) * 8
+
+
+def row_length(powers: int, waves: int) -> int:
+    """Return how many numbers a row has, with those between and behind its lanes."""
+    return -(-(first_wave(powers) + 2 * waves) // 8) * 8
+
+
 def parts_of_row(powers: int, waves: int) -> list[tuple[int, int]]:
     """Return where vectors begin that a row consists of, and their widths: no vector has two kinds of lanes."""
-    kinds = ((0, powers), (powers, waves), (powers + waves, waves))
+    first = first_wave(powers)
+    kinds = ((0, powers), (first, waves), (first + waves, waves))
     return [(begin + at, width) for begin, count in kinds for at, width in parted(count, 8)]
 
 
@@ -55,7 +67,7 @@ def multiplying(powers: int, waves: int) -> Callable[..., Any]:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target, left, right = (data_of(context, builder, signature, arguments, at) for at in (0, 2, 4))
             _, to, _, first, _, second = arguments
-            index = to.type
+            index, wave = to.type, first_wave(powers)
 
             def read(data: Any, place: Any, lane: int, width: int) -> Any:
                 return loaded(builder, data, builder.add(place, index(lane)), width)
@@ -74,14 +86,14 @@ def multiplying(powers: int, waves: int) -> Callable[..., Any]:
                 write(total, k)
             for at, width in parted(waves, 8):
                 x, z, s, t = (
-                    read(data, place, powers + kind * waves + at, width)
+                    read(data, place, wave + kind * waves + at, width)
                     for data, place in ((left, first), (right, second))
                     for kind in range(2)
                 )
                 product = builder.fmul(x, s, flags=("contract",))
-                write(builder.fsub(product, builder.fmul(z, t, flags=("contract",)), flags=("contract",)), powers + at)
+                write(builder.fsub(product, builder.fmul(z, t, flags=("contract",)), flags=("contract",)), wave + at)
                 crossed = builder.fmul(x, t, flags=("contract",))
-                write(plus(builder.fmul(z, s, flags=("contract",)), crossed), powers + waves + at)
+                write(plus(builder.fmul(z, s, flags=("contract",)), crossed), wave + waves + at)
             return context.get_dummy_value()
 
         return types.void(into, to, one, first, other, second), written
@@ -173,7 +185,7 @@ def to_rows(powers: int, waves: int, apart: int) -> Callable[..., Any]:
         def written(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             target, source = (data_of(context, builder, signature, arguments, at) for at in (0, 2))
             _, to, _, place = arguments
-            index, length = to.type, powers + 2 * waves
+            index, length = to.type, row_length(powers, waves)
             for lane, width in parts_of_row(powers, waves):
                 lines = [
                     loaded(builder, source, builder.add(place, index((lane + n) * apart)), 8) for n in range(width)
@@ -189,20 +201,22 @@ def to_rows(powers: int, waves: int, apart: int) -> Callable[..., Any]:
 
 def plainly_multiplying(powers: int, waves: int) -> Callable[..., Any]:
     """Return the twin of what `multiplying` comes to."""
-    length, middle = powers + 2 * waves, powers + waves
+    length, wave = row_length(powers, waves), first_wave(powers)
+    middle, end = wave + waves, wave + 2 * waves
 
     def multiply(into: Any, to: Any, one: Any, first: Any, other: Any, second: Any) -> None:
         left, right = (a.reshape(-1)[at : at + length].copy() for a, at in ((one, first), (other, second)))
         series = np.convolve(np.append(1.0, left[:powers]), np.append(1.0, right[:powers]))[1 : powers + 1]
-        waved = (left[powers:middle] + 1j * left[middle:]) * (right[powers:middle] + 1j * right[middle:])
-        into.reshape(-1)[to : to + length] = np.concatenate([series, waved.real, waved.imag])
+        waved = (left[wave:middle] + 1j * left[middle:end]) * (right[wave:middle] + 1j * right[middle:end])
+        row = into.reshape(-1)[to : to + length]
+        row[:powers], row[wave:middle], row[middle:end] = series, waved.real, waved.imag
 
     return multiply
 
 
 def plainly_adding(powers: int, waves: int) -> Callable[..., Any]:
     """Return the twin of what `adding` comes to."""
-    length = powers + 2 * waves
+    length = row_length(powers, waves)
 
     def add(into: Any, to: Any, array: Any, place: Any, factor: Any) -> None:
         into.reshape(-1)[to : to + length] += factor * array.reshape(-1)[place : place + length]
@@ -212,7 +226,7 @@ def plainly_adding(powers: int, waves: int) -> Callable[..., Any]:
 
 def plainly_dotting(powers: int, waves: int) -> Callable[..., Any]:
     """Return the twin of what `dotting` comes to."""
-    length = powers + 2 * waves
+    length = row_length(powers, waves)
 
     def dot(one: Any, first: Any, other: Any, second: Any) -> Any:
         return one.reshape(-1)[first : first + length] @ other.reshape(-1)[second : second + length]
@@ -222,7 +236,7 @@ def plainly_dotting(powers: int, waves: int) -> Callable[..., Any]:
 
 def plainly_to_lanes(powers: int, waves: int, apart: int) -> Callable[..., Any]:
     """Return the twin of what `to_lanes` comes to."""
-    length = powers + 2 * waves
+    length = row_length(powers, waves)
 
     def turn(into: Any, to: Any, array: Any, places: Any) -> None:
         for n, place in enumerate(places):
@@ -233,7 +247,7 @@ def plainly_to_lanes(powers: int, waves: int, apart: int) -> Callable[..., Any]:
 
 def plainly_to_rows(powers: int, waves: int, apart: int) -> Callable[..., Any]:
     """Return the twin of what `to_rows` comes to."""
-    length = powers + 2 * waves
+    length = row_length(powers, waves)
 
     def turn(into: Any, to: Any, array: Any, place: Any) -> None:
         for n in range(8):
@@ -257,6 +271,6 @@ def text(powers: int, waves: int, apart: int) -> str:
         for name, (what, how) in made.items()
     )
     plain = plainly_multiplying, plainly_adding, plainly_dotting, plainly_to_lanes, plainly_to_rows
-    own = spread_out, multiplied_and_added, turned, parts_of_row, turned_back
+    own = spread_out, multiplied_and_added, turned, first_wave, row_length, parts_of_row, turned_back
     copied = vectors.copied(*vectors.SHARED, *own, multiplying, adding, dotting, to_lanes, to_rows, *plain)
     return f"{copied}\n\n{lines}\n"

@@ -74,8 +74,18 @@ class CategoryProducts(Statistic):
 
     @property
     def lanes(self) -> int:
-        """How many numbers a product consists of."""
-        return len(self.powers) + 2 * len(self.real)
+        """How many numbers the row of a product has."""
+        return lanes.row_length(len(self.powers), len(self.real))
+
+    @property
+    def _wave(self) -> int:
+        """The lane of the real part of the first wave; the imaginary parts stand behind all real ones."""
+        return lanes.first_wave(len(self.powers))
+
+    @property
+    def _lanes_of_symbols(self) -> list[int]:
+        """The lanes of `record_symbols`."""
+        return [*range(len(self.powers)), *range(self._wave, self._wave + 2 * len(self.real))]
 
     @functools.cached_property
     def parameters(self) -> tuple[tuple[int, ...], ...]:
@@ -153,7 +163,12 @@ class CategoryProducts(Statistic):
         """
         numbers = 1 + sum(len(inputs) * (1 + m) for inputs, m in zip(self.positions, self.outputs, strict=True))
         sums = self.together[-1] + self._tables + self.rows[-1] + 1
-        return Needs([("products", numbers)], sums * self.lanes, codes=len(self.outputs), is_in_parts=True)
+        # Rows begin with lines of the cache.
+        return Needs([("products", numbers)], sums * self.lanes + 7, codes=len(self.outputs), is_in_parts=True)
+
+    def _sums(self, at: Place) -> int:
+        """Return where the sums of combinations begin in ``sums``."""
+        return -(-at.sums // 8) * 8
 
     def room(self, sets: int) -> int:
         """Return how many numbers of a part are kept: combinations, eight rows, and sets of lanes."""
@@ -186,9 +201,13 @@ class CategoryProducts(Statistic):
 
     def share(self, at: Place) -> Share:
         """Return the tables, the products of a part and of a record, and what sums give to the gradient."""
-        tables = f"{at.sums + self.together[-1] * self.lanes}"
+        sums = self._sums(at)
+        tables = sums + self.together[-1] * self.lanes
         return Share(
-            varying={symbol: f"looked{n}" for n, symbol in enumerate(self.record_symbols)},
+            varying={
+                symbol: f"looked{lane}"
+                for symbol, lane in zip(self.record_symbols, self._lanes_of_symbols, strict=True)
+            },
             functions=self._functions(at),
             called=frozenset(("wave",)),
             before=[
@@ -199,7 +218,7 @@ class CategoryProducts(Statistic):
             of_part=["look_up_products(X, from_row, many, kept, room, category_table, 0)"],
             of_part_slopes=[f"look_up_products(X, from_row, many, kept, room, sums, {tables})"],
             lookups=self._lookups(at),
-            assemble=[f"category_gradients(theta, noise, sums, {at.sums}, gradient)"],
+            assemble=[f"category_gradients(theta, noise, sums, {sums}, gradient)"],
         )
 
     def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
@@ -207,7 +226,7 @@ class CategoryProducts(Statistic):
         assert not enumerated
         return Collected(
             inside=self._kept_lanes(0, slopes, factor),
-            of_part=[f"add_products(many, kept, room, sums, {at.sums})"],
+            of_part=[f"add_products(many, kept, room, sums, {self._sums(at)})"],
         )
 
     def _lane(self, set_of_lanes: int, lane: int) -> str:
@@ -216,23 +235,24 @@ class CategoryProducts(Statistic):
 
     def _lookups(self, at: Place) -> list[str]:
         """Return lines that name the products of a record: of waves with that of its own score."""
-        d, waves = len(self.powers), len(self.real)
+        d, wave, waves = len(self.powers), self._wave, len(self.real)
         lines = [f"looked{k} = {self._lane(0, k)}" for k in range(d)]
         if waves:
             angle = f"noise[{at.noise}]*base0"
             lines += [f"cosine, sine = wave({angle}, 1.0), wave({angle}, 0.0)", "x, z = cosine, sine"]
-        for k in range(d, d + waves):
-            lines += ["x, z = x*cosine - z*sine, x*sine + z*cosine"] if k > d else []
+        for k in range(wave, wave + waves):
+            lines += ["x, z = x*cosine - z*sine, x*sine + z*cosine"] if k > wave else []
             lines.append(f"one, other = {self._lane(0, k)}, {self._lane(0, k + waves)}")
             lines.append(f"looked{k}, looked{k + waves} = one*x - other*z, one*z + other*x")
         return lines
 
     def _kept_lanes(self, set_of_lanes: int, slopes: Sequence[str], factor: str) -> list[str]:
         """Return lines that turn a record's derivatives by products into what multiplies T'/T, and keep that."""
-        d, waves = len(self.powers), len(self.real)
+        wave, waves = self._wave, len(self.real)
         lines = self._kept_powers(set_of_lanes, slopes, factor)
-        for k in range(d, d + waves):
-            one, other = (slopes[lane] not in ZERO and f"({slopes[lane]}){factor}" for lane in (k, k + waves))
+        for k in range(wave, wave + waves):
+            own = (slopes[len(self.powers) + k - wave + at] for at in (0, waves))
+            one, other = ("" if text in ZERO else f"({text}){factor}" for text in own)
             x, z = f"looked{k}", f"looked{k + waves}"
             lines += [f"one = {one}"] if one else []
             lines += [f"other = {other}"] if other else []
@@ -254,10 +274,10 @@ class CategoryProducts(Statistic):
 
     def _kept_bends(self, at: Place, slopes: Sequence[str], factor: str) -> list[str]:
         """Return lines that keep the derivative by the score of what `_kept_lanes` has kept as the first set."""
-        d, waves = len(self.powers), len(self.real)
+        wave, waves = self._wave, len(self.real)
         lines = self._kept_powers(1, slopes, factor)
-        for k in range(d, d + waves):
-            rate = f"{float(k - d + 1)}*noise[{at.noise}]"
+        for k in range(wave, wave + waves):
+            rate = f"{float(k - wave + 1)}*noise[{at.noise}]"
             lines.append(f"{self._lane(1, k)} = -{rate}*lane{k + waves}")
             lines.append(f"{self._lane(1, k + waves)} = {rate}*lane{k}")
         return lines
@@ -272,7 +292,7 @@ class CategoryProducts(Statistic):
         ``SLOTS`` the row and the parameter of each slope; ``SEEN`` the rows of each combination; ``GROUPS`` the first
         combination of each group, and where its pairs with later ones begin.
         """
-        d, waves, lane_count = len(self.powers), len(self.real), self.lanes
+        d, wave, waves, lane_count = len(self.powers), self._wave, len(self.real), self.lanes
         groups, columns, inputs_count = len(self.groups), len(self.outputs), sum(map(len, self.positions))
         described, inputs = [], []
         first, start, slot = at.noise + 1, 0, 0
@@ -309,7 +329,7 @@ def category_tables(theta, noise, table, start):
             table[at + k] = power
         cosine, sine = wave(noise[{at.noise}]*value, 1.0), wave(noise[{at.noise}]*value, 0.0)
         x, z = 1.0, 0.0*value
-        for k in range({d}, {d + waves}):
+        for k in range({wave}, {wave + waves}):
             x, z = x*cosine - z*sine, x*sine + z*cosine
             table[at + k] = x
             table[at + k + {waves}] = z
@@ -323,7 +343,7 @@ def category_tables(theta, noise, table, start):
             for a in range(inputs):
                 weight = noise[first + inputs + c*inputs + a]
                 add_row(table, row, table, start + (CATEGORIES[b, 5] + a)*{lane_count}, weight)
-            for k in range(row + {d}, row + {d + waves}):
+            for k in range(row + {wave}, row + {wave + waves}):
                 if table[k]*table[k] + table[k + {waves}]*table[k + {waves}] < {_TINY**2!r}:
                     table[k] = {_TINY!r}
                     table[k + {waves}] = 0.0
@@ -380,7 +400,7 @@ def category_gradients(theta, noise, sums, start, gradient):
         for k in range({d - 1}, 0, -1):
             for m in range(k):
                 sums[own + m] -= sums[own + k]*sums[factor + k - 1 - m]
-        for k in range({d}, {d + waves}):
+        for k in range({wave}, {wave + waves}):
             x, z, one, other = sums[factor + k], sums[factor + k + {waves}], sums[own + k], sums[own + k + {waves}]
             size = x*x + z*z
             sums[own + k] = (one*x + other*z)/size
@@ -400,9 +420,9 @@ def category_gradients(theta, noise, sums, start, gradient):
             slope = 0.0
             for k in range({d}):
                 slope += sums[weighted + k]*(sums[at + k - 1] if k > 0 else 1.0)
-            for k in range({d}, {d + waves}):
+            for k in range({wave}, {wave + waves}):
                 x, z = sums[at + k], sums[at + k + {waves}]
-                slope -= (k - {d - 1})*noise[{at.noise}]*(z*sums[weighted + k] + x*sums[weighted + k + {waves}])
+                slope -= (k - {wave - 1})*noise[{at.noise}]*(z*sums[weighted + k] + x*sums[weighted + k + {waves}])
             gradient[place] += noise[first + a]*slope
 """
 
@@ -426,7 +446,7 @@ def category_gradients(theta, noise, sums, start, gradient):
 
     def derivative_functions(self, at: Place) -> str:
         """Return the functions that sum second derivatives, and fill the tables of T'/T and T''/T, as text."""
-        d, waves, lane_count = len(self.powers), len(self.real), self.lanes
+        d, wave, waves, lane_count = len(self.powers), self._wave, len(self.real), self.lanes
         groups, columns, rows = len(self.groups), len(self.outputs), len(at.columns.linear)
         rows += at.columns.intercept is not None
         room, last = groups * PART, self.together[-1]
@@ -449,9 +469,9 @@ def category_slopes(noise, table, slope, bend):
                     slope[n, k] += power
                     if k + 1 < {d}:
                         bend[n, k + 1] += power*scale
-                for k in range({d}, {d + waves}):
+                for k in range({wave}, {wave + waves}):
                     x, z = weight*table[at + k], weight*table[at + k + {waves}]
-                    rate = (k - {d - 1})*noise[{at.noise}]
+                    rate = (k - {wave - 1})*noise[{at.noise}]
                     slope[n, k] -= rate*z
                     slope[n, k + {waves}] += rate*x
                     bend[n, k] -= rate*rate*scale*x
@@ -462,7 +482,7 @@ def category_slopes(noise, table, slope, bend):
             for m in range(k):
                 slope[n, k] -= slope[n, m]*table[factor + k - 1 - m]
                 bend[n, k] -= bend[n, m]*table[factor + k - 1 - m]
-        for k in range({d}, {d + waves}):
+        for k in range({wave}, {wave + waves}):
             x, z = table[factor + k], table[factor + k + {waves}]
             size = x*x + z*z
             # The imaginary part with its sign turned: products with it are the real part of a product.
@@ -611,16 +631,15 @@ def add_beside(from_row, many, kept, room, tile, beside):
         self, one: FloatArray, other: FloatArray, moments: FloatArray
     ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
         """Yield stacks of matrices L, R and M: L M R, summed over the stack, are second derivatives by two columns."""
-        d, waves, moments = len(self.powers), len(self.real), np.moveaxis(moments, 2, 0)
+        d, wave, waves, moments = len(self.powers), self._wave, len(self.real), np.moveaxis(moments, 2, 0)
         left, right = one.transpose(1, 2, 0), other.transpose(1, 0, 2)
         # Power m of a product of two series: those of both add up to it.
         for m in range(2, d + 1):
             for n in range(1, m):
                 yield left[[n - 1]], right[[m - n - 1]], moments[[m - 1]]
-        real, imaginary = (moments[d + k * waves :][:waves] for k in range(2))
+        real, imaginary = (moments[wave + k * waves :][:waves] for k in range(2))
         # Slopes have the imaginary part with its sign turned.
-        x, z = left[d : d + waves], -left[d + waves :]
-        s, t = right[d : d + waves], -right[d + waves :]
+        (x, z), (s, t) = ((side[wave:][:waves], -side[wave + waves :][:waves]) for side in (left, right))
         yield from ((x, s, real), (-z, t, real), (-x, t, imaginary), (-z, s, imaginary))
 
 
