@@ -11,7 +11,7 @@ combinations, whose products are made once for all records. For a record its gro
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -593,7 +593,7 @@ def add_beside(from_row, many, kept, room, tile, beside):
         # Of shape (rows, lanes, parameters): the slopes where they belong, and 0 in a last row; then by combinations.
         spread = np.zeros((self.rows[-1] + 1, self.lanes, len(gradient)))
         spread[row, :, place] = slopes
-        whole = spread[self.seen].sum(axis=1)
+        whole = functools.reduce(np.add, (spread[rows] for rows in self.seen.T))
         cells = np.zeros((self.rows[-1] + 1, self.lanes))
         for rows in self.seen.T:
             np.add.at(cells, rows, together)
@@ -604,43 +604,44 @@ def add_beside(from_row, many, kept, room, tile, beside):
         mixed[places] += np.tensordot(beside, whole, ([0, 2], [0, 1]))
         for symbol, own in zip(sums["cross"], sums["cells_of_symbols"], strict=True):
             symbol += np.tensordot(own, whole, 2)
-        for one, other, moments in self._pairs(together, sums["pairs"], spread, whole):
-            for left, right, factor in self._products_of_slopes(one, other, moments):
-                # Of shape (lanes, rows, later rows).
-                mixed += np.matmul(np.matmul(left, factor), right).sum(axis=0)
+        for g, (begin, end) in enumerate(itertools.pairwise(self.together)):
+            parameters = sorted(place for b in self.groups[g] for place in self.parameters[b])
+            seen, size = self.seen[begin:end], end - begin
+            near = spread[:, :, parameters]
+            own, others = whole[begin:end, :, parameters], np.zeros((size, self.lanes, len(parameters)))
+            pairs = sums["pairs"][self.pair_starts[g] : self.pair_starts[g + 1]]
+            mixed[parameters] += self._by_two(own, whole[end:], pairs.reshape(size, len(whole) - end, self.lanes))
+            for n in range(1, len(self.groups[g])):
+                # A column of the group with those before it.
+                others += near[seen[:, n - 1]]
+                mixed[np.ix_(parameters, parameters)] += self._by_two(others, near[seen[:, n]], together[begin:end])
         out += mixed + mixed.T
 
-    def _pairs(
-        self, cells: FloatArray, pairs: FloatArray, spread: FloatArray, whole: FloatArray
-    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield the slopes of rows and of later ones, and the sums for both, of shape (rows, later rows, lanes)."""
-        for g, (begin, end) in enumerate(itertools.pairwise(self.together)):
-            group, own = self.groups[g], pairs[self.pair_starts[g] : self.pair_starts[g + 1]]
-            if end < len(whole):
-                yield whole[begin:end], whole[end:], own.reshape(end - begin, len(whole) - end, self.lanes)
-            apart = cells[begin:end].reshape(*(self.outputs[b] for b in group), self.lanes)
-            for (one, b), (other, c) in itertools.combinations(enumerate(group), 2):
-                others = tuple(n for n in range(len(group)) if n not in (one, other))
-                yield (
-                    spread[self.rows[b] : self.rows[b + 1]],
-                    spread[self.rows[c] : self.rows[c + 1]],
-                    apart.sum(axis=others),
-                )
+    def _by_two(self, one: FloatArray, other: FloatArray, sums: FloatArray) -> FloatArray:
+        """Return second derivatives by parameters of two columns.
 
-    def _products_of_slopes(
-        self, one: FloatArray, other: FloatArray, moments: FloatArray
-    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield stacks of matrices L, R and M: L M R, summed over the stack, are second derivatives by two columns."""
-        d, wave, waves, moments = len(self.powers), self._wave, len(self.real), np.moveaxis(moments, 2, 0)
-        left, right = one.transpose(1, 2, 0), other.transpose(1, 0, 2)
-        # Power m of a product of two series: those of both add up to it.
-        for m in range(2, d + 1):
-            for n in range(1, m):
-                yield left[[n - 1]], right[[m - n - 1]], moments[[m - 1]]
-        real, imaginary = (moments[wave + k * waves :][:waves] for k in range(2))
+        Parameters
+        ----------
+        one, other : array of shape (rows, lanes, parameters), float64
+            The slopes of each.
+        sums : array of shape (rows, other rows, lanes) or (rows, lanes), float64
+            The sums for what was observed in both, or where each row comes with one other only.
+        """
+        waves, lane_by_lane = slice(self._wave, self._wave + len(self.real)), np.moveaxis(sums, -1, 0)
+        beside = slice(waves.stop, waves.stop + len(self.real))
+
+        def weighted(slopes: Any, moments: Any) -> Any:
+            return slopes * moments[..., None, :] if sums.ndim == 2 else slopes @ np.ascontiguousarray(moments)
+
         # Slopes have the imaginary part with its sign turned.
-        (x, z), (s, t) = ((side[wave:][:waves], -side[wave + waves :][:waves]) for side in (left, right))
-        yield from ((x, s, real), (-z, t, real), (-x, t, imaginary), (-z, s, imaginary))
+        left, right = (slopes[:, waves] - 1j * slopes[:, beside] for slopes in (one, other))
+        products = weighted(left.transpose(1, 2, 0), lane_by_lane[waves] + 1j * lane_by_lane[beside])
+        found: FloatArray = (products @ right.transpose(1, 0, 2)).real.sum(axis=0)
+        # Power m of a product of two series: those of both add up to it.
+        for m in range(2, len(self.powers) + 1):
+            for n in range(1, m):
+                found += weighted(one[:, n - 1].T, lane_by_lane[m - 1]) @ other[:, m - n - 1]
+        return found
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
