@@ -2,7 +2,7 @@
 
 A row has *lanes*: the coefficients of a power series that begins with 1, from the second one on; from the beginning of
 the next line of the cache on the real parts of complex numbers, then their imaginary parts. A row fills whole lines:
-what is between and behind these is 0, or not looked at. Lanes are too few for a loop over them to be vectorised by itself, and too
+what is between and behind these is not looked at. Lanes are too few for a loop over them to be vectorised by itself, and too
 many to be written out. The text of these functions is copied into the modules of kernels, as that of `vectors`; there
 ``multiply_rows``, ``add_row``, ``dot_rows``, ``rows_to_lanes`` and ``lanes_to_rows`` are made of them (`text`). What is
 made has a plain twin, for kernels that are not compiled. Places in arrays are counted in their memory.
@@ -35,6 +35,11 @@ def parts_of_row(powers: int, waves: int) -> list[tuple[int, int]]:
     first = first_wave(powers)
     kinds = ((0, powers), (first, waves), (first + waves, waves))
     return [(begin + at, width) for begin, count in kinds for at, width in parted(count, 8)]
+
+
+def lanes_of_row(powers: int, waves: int) -> Any:
+    """Return the lanes of a row, in order."""
+    return np.array([begin + n for begin, width in parts_of_row(powers, waves) for n in range(width)], dtype=int)
 
 
 def turned_back(builder: Any, lines: list[Any], width: int) -> list[Any]:
@@ -216,43 +221,42 @@ def plainly_multiplying(powers: int, waves: int) -> Callable[..., Any]:
 
 def plainly_adding(powers: int, waves: int) -> Callable[..., Any]:
     """Return the twin of what `adding` comes to."""
-    length = row_length(powers, waves)
+    own = lanes_of_row(powers, waves)
 
     def add(into: Any, to: Any, array: Any, place: Any, factor: Any) -> None:
-        into.reshape(-1)[to : to + length] += factor * array.reshape(-1)[place : place + length]
+        into.reshape(-1)[to + own] += factor * array.reshape(-1)[place + own]
 
     return add
 
 
 def plainly_dotting(powers: int, waves: int) -> Callable[..., Any]:
     """Return the twin of what `dotting` comes to."""
-    length = row_length(powers, waves)
+    own = lanes_of_row(powers, waves)
 
     def dot(one: Any, first: Any, other: Any, second: Any) -> Any:
-        return one.reshape(-1)[first : first + length] @ other.reshape(-1)[second : second + length]
+        return one.reshape(-1)[first + own] @ other.reshape(-1)[second + own]
 
     return dot
 
 
 def plainly_to_lanes(powers: int, waves: int, apart: int) -> Callable[..., Any]:
     """Return the twin of what `to_lanes` comes to."""
-    length = row_length(powers, waves)
+    own = lanes_of_row(powers, waves)
 
     def turn(into: Any, to: Any, array: Any, places: Any) -> None:
         for n, place in enumerate(places):
-            into[to + n : to + n + length * apart : apart] = array.reshape(-1)[place : place + length]
+            into[to + n + own * apart] = array.reshape(-1)[place + own]
 
     return turn
 
 
 def plainly_to_rows(powers: int, waves: int, apart: int) -> Callable[..., Any]:
     """Return the twin of what `to_rows` comes to."""
-    length = row_length(powers, waves)
+    own, length = lanes_of_row(powers, waves), row_length(powers, waves)
 
     def turn(into: Any, to: Any, array: Any, place: Any) -> None:
         for n in range(8):
-            lanes = array[place + n : place + n + length * apart : apart][:length]
-            into[to + n * length : to + (n + 1) * length] = lanes
+            into[to + n * length + own] = array[place + n + own * apart]
 
     return turn
 
@@ -271,6 +275,6 @@ def text(powers: int, waves: int, apart: int) -> str:
         for name, (what, how) in made.items()
     )
     plain = plainly_multiplying, plainly_adding, plainly_dotting, plainly_to_lanes, plainly_to_rows
-    own = spread_out, multiplied_and_added, turned, first_wave, row_length, parts_of_row, turned_back
+    own = spread_out, multiplied_and_added, turned, first_wave, row_length, parts_of_row, lanes_of_row, turned_back
     copied = vectors.copied(*vectors.SHARED, *own, multiplying, adding, dotting, to_lanes, to_rows, *plain)
     return f"{copied}\n\n{lines}\n"
