@@ -2,10 +2,12 @@
 
 A row has *lanes*: the coefficients of a power series that begins with 1, from the second one on; from the beginning of
 the next line of the cache on the real parts of complex numbers, then their imaginary parts. A row fills whole lines:
-what is between and behind these is not looked at. Lanes are too few for a loop over them to be vectorised by itself, and too
-many to be written out. The text of these functions is copied into the modules of kernels, as that of `vectors`; there
-``multiply_rows``, ``add_row``, ``dot_rows``, ``rows_to_lanes`` and ``lanes_to_rows`` are made of them (`text`). What is
-made has a plain twin, for kernels that are not compiled. Places in arrays are counted in their memory.
+what is between and behind these is not looked at.
+
+Lanes are too few for a loop over them to be vectorised by itself, and too many to be written out. The text of these
+functions is copied into the modules of kernels, as that of `vectors`; there ``multiply_rows``, ``add_row``,
+``dot_rows``, ``rows_to_lanes`` and ``lanes_to_rows`` are made of them (`text`). What is made has a plain twin, for
+kernels that are not compiled. Places in arrays are counted in their memory.
 """
 
 from collections.abc import Callable
@@ -83,7 +85,9 @@ def multiplying(powers: int, waves: int) -> Callable[..., Any]:
             def write(numbers: Any, lane: int) -> None:
                 stored(builder, numbers, target, builder.add(to, index(lane)))
 
-            series = [[read(data, place, k, 1) for k in range(powers)] for data, place in ((left, first), (right, second))]
+            series = [
+                [read(data, place, k, 1) for k in range(powers)] for data, place in ((left, first), (right, second))
+            ]
             for k in range(powers):
                 total = builder.fadd(series[0][k], series[1][k])
                 for m in range(k):

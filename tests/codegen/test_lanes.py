@@ -31,9 +31,7 @@ def test_vectors_of_a_row_have_all_lanes_once(powers, waves):
 def test_rows_are_multiplied_added_and_summed_by_both_twins(powers, waves):
     rng = np.random.default_rng(0)
     table, length = filled(powers, waves, 5, rng), lanes.row_length(powers, waves)
-    multiply, add, dot = (
-        intrinsic(made(powers, waves)) for made in (lanes.multiplying, lanes.adding, lanes.dotting)
-    )
+    multiply, add, dot = (intrinsic(made(powers, waves)) for made in (lanes.multiplying, lanes.adding, lanes.dotting))
 
     @njit
     def compiled(into, table, length):

@@ -24,7 +24,7 @@ from symdebias.codegen.program import BLOCK, PART, STRIDE
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
 
-# Combinations of categories of a group, where it has several columns. The table of so many products stays near.
+# The table of so many products stays near (measured at 8 to 32).
 _MOST_TOGETHER = 16
 # Numbers of two groups apart: so many are sixteen megabytes, which each chunk of records has.
 _MOST_PAIRS = 2**21
@@ -64,6 +64,7 @@ class CategoryProducts(Statistic):
     positions: tuple[tuple[int, ...], ...]  # For each column and input category the place of its parameter, or -1.
     outputs: tuple[int, ...]  # The number of output categories of each column.
     frequency: sp.Symbol  # That of the first wave; those of the others are its multiples.
+    most_together: int = _MOST_TOGETHER  # Combinations of a group, where it has several columns.
 
     # ---- sizes -------------------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class CategoryProducts(Statistic):
         found: list[range] = []
         for b, count in enumerate(self.outputs):
             last = found[-1] if found else range(0)
-            if last and count * math.prod(self.outputs[one] for one in last) <= _MOST_TOGETHER:
+            if last and count * math.prod(self.outputs[one] for one in last) <= self.most_together:
                 found[-1] = range(last.start, b + 1)
             else:
                 found.append(range(b, b + 1))
@@ -301,15 +302,17 @@ class CategoryProducts(Statistic):
             own, group = self.parameters[b], self.groups[group_of[b]]
             apart = math.prod(self.outputs[b + 1 : group.stop])
             described.append([len(places), m, len(own), first, self.rows[b], start, slot, group_of[b], apart])
-            inputs += [
-                [place, own.index(place) if place >= 0 else -1, first + a] for a, place in enumerate(places)
-            ]
+            inputs += [[place, own.index(place) if place >= 0 else -1, first + a] for a, place in enumerate(places)]
             first, start, slot = first + len(places) * (1 + m), start + len(places), slot + len(own) * m
-        beside = "" if groups == 1 else f"""
+        beside = (
+            ""
+            if groups == 1
+            else f"""
             multiply_rows(kept, to, table, places[r], table, start + int(kept[place + {PART}])*{lane_count})
             for g in range(2, {groups}):
                 multiply_rows(kept, to, kept, to, table, start + int(kept[place + g*{PART}])*{lane_count})
             places[r] = to"""
+        )
         return f"""{lanes.text(d, waves, PART)}
 CATEGORIES = np.array({described})
 INPUTS = np.array({inputs})
@@ -566,7 +569,8 @@ def add_beside(from_row, many, kept, room, tile, beside):
         if self._is_beside(at):
             added.append("add_beside(from_row, many, kept, room, tile, beside)")
         added += [
-            f"add_cells(many, kept, room, {self._set(2 + n)}, cells_of_symbols, {n * size})" for n in self._mixed(slopes)
+            f"add_cells(many, kept, room, {self._set(2 + n)}, cells_of_symbols, {n * size})"
+            for n in self._mixed(slopes)
         ]
         return [
             "if is_asked_for:",

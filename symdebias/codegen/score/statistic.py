@@ -60,8 +60,8 @@ class Share:
     before: Sequence[str] = ()  # Lines before a loop over records.
     # What stands in their place where derivatives are summed, if that is something else.
     before_slopes: Sequence[str] | None = None
-    # Lines before the loop over the ``many`` records of a part from the row ``from_row`` of ``X`` on, of which ``kept`` has
-    # what belongs to it from ``room`` on; and what stands in their place where derivatives are summed.
+    # Lines before the loop over the ``many`` records of a part, from the row ``from_row`` of ``X`` on; what they keep
+    # has its place in ``kept`` from ``room`` on. And what stands in their place where derivatives are summed.
     of_part: Sequence[str] = ()
     of_part_slopes: Sequence[str] = ()
     lookups: Sequence[str] = ()  # Lines that look up what belongs to record i.
