@@ -103,8 +103,9 @@ def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
     """Return how many numbers are kept of a block.
 
     They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
-    gradient, what is summed over combinations of categories and the weights of these, waves, the sums of slopes times
-    columns, and exponentials that are the same for all records, by eights.
+    gradient, what is summed over combinations of categories and the weights of these, waves, what statistics keep of
+    a part of the block, the sums of slopes times columns, and exponentials that are the same for all records, by
+    eights.
     """
     _, found, _ = _parted(statements.setup)
     return _place_of_exponentials(loop, statements) + -(-len(found) // 8) * 8

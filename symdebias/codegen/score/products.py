@@ -100,20 +100,33 @@ class CategoryProducts(Statistic):
 
     @functools.cached_property
     def groups(self) -> list[range]:
-        """The columns of each group: neighbours."""
-        found: list[range] = []
-        for b, count in enumerate(self.outputs):
-            last = found[-1] if found else range(0)
-            if last and count * math.prod(self.outputs[one] for one in last) <= self.most_together:
-                found[-1] = range(last.start, b + 1)
-            else:
-                found.append(range(b, b + 1))
-        return found
+        """The columns of each group: neighbours, fewer of them where numbers of two groups apart would be too many."""
+        most = self.most_together
+        while True:
+            found: list[range] = []
+            for b, count in enumerate(self.outputs):
+                last = found[-1] if found else range(0)
+                if last and count * math.prod(self.outputs[one] for one in last) <= most:
+                    found[-1] = range(last.start, b + 1)
+                else:
+                    found.append(range(b, b + 1))
+            if most <= 1 or self._are_few(self._combinations(found)):
+                return found
+            most //= 2
+
+    def _combinations(self, groups: Sequence[range]) -> list[int]:
+        """Return where the combinations of each group begin, and their number."""
+        return _starts([math.prod(self.outputs[b] for b in group) for group in groups])
+
+    def _are_few(self, together: Sequence[int]) -> bool:
+        """Whether numbers of two groups apart are few enough to be kept, by where the combinations of each begin."""
+        pairs = sum((end - begin) * (together[-1] - end) for begin, end in itertools.pairwise(together))
+        return pairs * len(self.record_symbols) <= _MOST_PAIRS
 
     @functools.cached_property
     def together(self) -> list[int]:
         """Where the combinations of each group begin, and their number."""
-        return _starts([math.prod(self.outputs[b] for b in group) for group in self.groups])
+        return self._combinations(self.groups)
 
     @functools.cached_property
     def seen(self) -> IntegerArray:
@@ -144,7 +157,7 @@ class CategoryProducts(Statistic):
     @property
     def is_short(self) -> bool:
         """Whether numbers of two groups apart are few enough to be kept."""
-        return self.pair_starts[-1] * self.lanes <= _MOST_PAIRS
+        return self._are_few(self.together)
 
     @property
     def _tables(self) -> int:
