@@ -319,11 +319,7 @@ class Kernels:
         code = self.program.loss()
         text = f"""{code.helpers}
 def kernel(theta, X, y, noise, out):
-{indented(code.before, 4)}
-    for i in range(X.shape[0]):
-        value = 0.0
-{indented(code.inside, 8)}
-        out[i] = value
+{indented(code.loops("out[i] = value"), 4)}
 """
         return text, code.functions, numba.void(*_data, _given_vector, _vector)
 
@@ -332,12 +328,8 @@ def kernel(theta, X, y, noise, out):
         weight = "*weights[i]" if weighted else ""
         text = f"""{code.helpers}
 def kernel(theta, X, y, weights, total, noise):
-{indented(code.before, 4)}
     summed = 0.0
-    for i in range(X.shape[0]):
-        value = 0.0
-{indented(code.inside, 8)}
-        summed += value{weight}
+{indented(code.loops(f"summed += value{weight}"), 4)}
     return summed/total
 """
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector)

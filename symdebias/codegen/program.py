@@ -15,6 +15,8 @@ from symdebias._arrays import FloatArray
 
 # Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
 BLOCK = 256
+# Rows of a part of a block, where much is kept of each: it stays in a first-level cache.
+PART = 64
 # From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
 STRIDE = BLOCK + 8
 # Squares below the least float are lost: a component of a norm is then less than this.
@@ -90,12 +92,33 @@ class Piece:
 
 @dataclass(frozen=True)
 class RecordCode:
-    """Lines before the loop, lines in the loop over ``i`` that add the loss to ``value``, and what they call."""
+    """Lines before the loop, lines in the loop over ``i`` that add the loss to ``value``, and what they call.
+
+    Where they keep numbers of the records of a part, ``kept`` says how many. The loop then goes over the ``many``
+    records of a part, by ``n``, and ``of_part`` are lines before it.
+    """
 
     before: str
     inside: str
     functions: frozenset[str]
     helpers: str = ""
+    of_part: str = ""
+    kept: int = 0
+
+    def loops(self, each: str) -> str:
+        """Return the loops over all records, with further lines for each of them that take its ``value``."""
+        body = f"value = 0.0\n{self.inside}\n{each}"
+        if not self.kept:
+            return f"{self.before}\nfor i in range(X.shape[0]):\n{indented(body, 4)}"
+        return f"""{self.before}
+kept = np.empty({self.kept})
+room = 0
+for from_row in range(0, X.shape[0], {PART}):
+    many = min({PART}, X.shape[0] - from_row)
+{indented(self.of_part, 4)}
+    for n in range(many):
+        i = from_row + n
+{indented(body, 8)}"""
 
 
 @dataclass(frozen=True)

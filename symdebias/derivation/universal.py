@@ -274,7 +274,7 @@ def _category_products(problem: ScoreProblem, build: Build, terms: ExponentialSu
         positions.append(column.parameters)
         outputs.append(len(weights))
         constants += [column.values, weights.ravel()]
-    build.products = CategoryProducts(powers, real, imaginary, tuple(positions), tuple(outputs))
+    build.products = CategoryProducts(powers, real, imaginary, tuple(positions), tuple(outputs), terms.frequency)
     build.constants["products"] = np.concatenate(list(map(np.asarray, constants)))
 
     def factor(index: int, k: int) -> sp.Expr:

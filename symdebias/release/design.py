@@ -14,6 +14,9 @@ from symdebias.release.columns import PerColumn, in_order
 from symdebias.release.groups import undoable
 from symdebias.zonal import ZonalNoise
 
+# A row so many times as long as the part of it that a column of categories has is not added to as a whole.
+_SHORT = 4
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -212,7 +215,11 @@ class ColumnDesign:
         rows = np.zeros((len(matrix), len(self.parameters)))
         rows[:, self.linear_parameters] = matrix[:, self.linear_columns]
         for column, table in zip(self.categorical, tables, strict=True):
-            rows += table[matrix[:, column.column].astype(int)]
+            # Of many columns each would add zeros to all others; a part of a row takes longer for itself.
+            places = [place for place in column.parameters if place >= 0] or [0]
+            begin, end = min(places), max(places) + 1
+            own = slice(begin, end) if _SHORT * (end - begin) <= rows.shape[1] else slice(None)
+            rows[:, own] += np.ascontiguousarray(table[:, own])[matrix[:, column.column].astype(int)]
         if self.intercept:
             rows[:, -1] = 1.0
         return rows

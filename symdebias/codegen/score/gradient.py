@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from symdebias.codegen import along_rows
 from symdebias.codegen.printer import FEWEST_APART, Statements
-from symdebias.codegen.program import BLOCK, Piece, spared
+from symdebias.codegen.program import BLOCK, PART, Piece, spared
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
@@ -60,11 +60,23 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
         else:
             inside.append(f"d{n} += ({text}){factor}")
     inside += [line for part in collected for line in part.inside]
+    constants: list[str] = []
     done = [line for part in collected for line in part.done]
     if enumerated:
         middle = _over_combinations(loop, statements, inside, done, _accumulated(loop))
     elif _wave_lines(loop, statements):
         middle = _over_records(loop, _in_turns(loop, statements, inside))
+    elif loop.is_in_parts:
+        each = [*loop.lookups(), *loop.each(statements, [*inside, *done])]
+        constants, read, each = loop.apart(each, loop.room())
+        middle = [
+            "many = stop - start",
+            *loop.of_part(slopes=True),
+            *_EVERY,
+            *("    " + line for line in read),
+            *_over_records(loop, [each]),
+            *(line for part in collected for line in part.of_part),
+        ]
     else:
         middle = _over_records(loop, [[*loop.lookups(), *loop.each(statements, inside), *done]])
     totals = [f"d{n}" for n in range(len(by_symbol))] + [name for part in collected for name in part.totals]
@@ -72,13 +84,15 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
         *_exponentials_at_once(loop.before(statements, slopes=True), _place_of_exponentials(loop, statements)),
         *(f"{name} = 0.0" for name in (*totals, *(f"total{k}" for k in range(m)))),
         *(line for part in collected for line in part.before),
+        *constants,
+        *([f"room = {_place_of_room(loop, statements)}"] if loop.is_in_parts else []),
     ]
     after = [f"sums[{columns.number_of_parameters + n}] += d{n}" for n in range(len(by_symbol))]
     after += [line for part in collected for line in part.after]
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
     place = _place_of_sums(loop, statements)
-    lines = _in_loops(columns, before, middle, after, place, by_columns=by_columns)
+    lines = _in_loops(loop, before, middle, after, place, by_columns=by_columns)
     functions = loop.functions
     if columns.is_along_rows and not by_columns:
         functions += along_rows.text(len(columns.linear), loop.width)
@@ -89,8 +103,9 @@ def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
     """Return how many numbers are kept of a block.
 
     They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
-    gradient, what is summed over combinations of categories and the weights of these, waves, the sums of slopes times
-    columns, and exponentials that are the same for all records, by eights.
+    gradient, what is summed over combinations of categories and the weights of these, waves, what statistics keep of
+    a part of the block, the sums of slopes times columns, and exponentials that are the same for all records, by
+    eights.
     """
     _, found, _ = _parted(statements.setup)
     return _place_of_exponentials(loop, statements) + -(-len(found) // 8) * 8
@@ -98,7 +113,7 @@ def numbers_kept(loop: RecordLoop, statements: Statements) -> int:
 
 def _place_of_exponentials(loop: RecordLoop, statements: Statements) -> int:
     p, _, m = loop.columns.sizes
-    return _place_of_sums(loop, statements) + m * p
+    return -(-(_place_of_sums(loop, statements) + m * p) // 8) * 8
 
 
 def _parted(lines: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:
@@ -207,6 +222,10 @@ def _accumulated(loop: RecordLoop) -> list[str]:
 
 def _place_of_sums(loop: RecordLoop, statements: Statements) -> int:
     # Whole blocks stand before them: at another distance from one another, LLVM takes two numbers at a time.
+    return _place_of_room(loop, statements) + loop.room()
+
+
+def _place_of_room(loop: RecordLoop, statements: Statements) -> int:
     return _place_of_waves(loop) + len(_wave_lines(loop, statements)) * BLOCK
 
 
@@ -302,7 +321,7 @@ def _over_combinations(
 
 
 def _in_loops(
-    columns: ScoreColumns,
+    loop: RecordLoop,
     before: list[str],
     middle: list[str],
     after: list[str],
@@ -314,6 +333,7 @@ def _in_loops(
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
     """
+    columns = loop.columns
     scores = range(len(columns.scores))
     p = len(columns.linear)
     held = [f"kept[{k * BLOCK} + n]" for k in scores]
@@ -333,16 +353,12 @@ def _in_loops(
         first, base, sums, last = _along_rows(columns, place_of_sums)
     else:
         first, base, sums, last = _by_rows(columns, place_of_sums)
-    return [
-        *before,
-        *first,
-        "first_row = np.uint64(start)",
-        *base,
-        *middle,
-        *sums,
-        *last,
-        *after,
-    ]
+    each = [*first, "first_row = np.uint64(start)", *base, *middle, *sums, *last]
+    if loop.is_in_parts:
+        loops = ["begin, end = start, stop", f"for from_row in range(begin, end, {PART}):"]
+        bounds = [f"    start, stop = from_row, min(from_row + {PART}, end)"]
+        each = [*loops, *bounds, *("    " + line for line in each)]
+    return [*before, *each, *after]
 
 
 def _sums_unrolled(columns: ScoreColumns) -> tuple[list[str], list[str], list[str]]:

@@ -16,10 +16,10 @@ import numpy as np
 from symdebias._arrays import BooleanArray, FloatArray
 from symdebias.codegen import vectors
 from symdebias.codegen.printer import Statements
-from symdebias.codegen.program import BLOCK, STRIDE, Piece, spared
+from symdebias.codegen.program import BLOCK, PART, STRIDE, Piece, spared
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
-from symdebias.codegen.score.statistic import ZERO, RecordSlopes
+from symdebias.codegen.score.statistic import ZERO, RecordSlopes, Statistic
 
 # The moments of the columns of a tile, with each kept weight twice or once: two columns times a weight, or two weights,
 # times four columns share their loads.
@@ -121,7 +121,7 @@ class _Pass:
         self.sums_of_records = {
             name: shape for one, at in loop.placed for name, shape in one.record_sums(at, self.fixed).items()
         }
-        self.leaves = not self.moving or self.in_turn or bool(self.sums_of_records)
+        self.leaves = not self.moving or self.in_turn or loop.is_in_parts
         # What multiplies x twice; and once: slopes, then the mixed derivatives of symbols and scores.
         self.pairs = list(itertools.combinations_with_replacement(range(m), 2))
         self.twice = [self.second(*pair) for pair in self.pairs]
@@ -165,9 +165,8 @@ class _Pass:
             # Scores from the tile, in a loop of their own: one that reads columns of records and has much to do is not
             # vectorised.
             *("    " + line for line in self._scored()),
-            *("    " + line for line in (self._over_combinations() if self.in_turn else self._over_records())),
+            *("    " + line for line in self._over_block()),
             *(self._left_gradients() if self.moving else self._left()),
-            *("    " + line for one, at in self.loop.placed for line in one.block_derivatives(at)),
             "    add_moments(tile, kept, count, square, line, scaled)",
             "    if meat.shape[0] == 0:",
             "        continue",
@@ -182,7 +181,7 @@ class _Pass:
         return Piece(
             spared(lines),
             self.statements.functions | self.loop.called,
-            self.loop.functions + vectors.fill_text(STRIDE, p) + MOMENTS,
+            self._functions,
             tuple(self._workspace().items()),
             tuple(self._sums().items()),
             self._finish,
@@ -213,7 +212,7 @@ class _Pass:
         # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
         shapes: dict[str, tuple[int, ...]] = {
             "tile": (rows * STRIDE,),
-            "kept": (self.kept * BLOCK,),
+            "kept": (self.kept * BLOCK + (self._room + self.kept * PART if self.loop.is_in_parts else 0),),
             "scaled": (2 * BLOCK,),
             "bases": (len(self.columns.scores) * BLOCK,),
         }
@@ -250,6 +249,63 @@ class _Pass:
                 f"        bases[{k * BLOCK} + i] += part*tile[j*{STRIDE} + i]",
             ]
         return lines
+
+    @property
+    def _room(self) -> int:
+        """How many numbers statistics keep of a part: first derivatives, those by the score too, and by symbols too."""
+        return self.loop.room(2 + self.fixed)
+
+    @property
+    def _functions(self) -> str:
+        own = "".join(one.derivative_functions(at) for one, at in self.loop.placed)
+        return self.loop.functions + own + vectors.fill_text(STRIDE, len(self.columns.linear)) + MOMENTS
+
+    def _over_block(self) -> list[str]:
+        """Return the loops over the records of a block: what is summed of them, and what is kept."""
+        if self.loop.is_in_parts:
+            return self._over_parts()
+        return self._over_combinations() if self.in_turn else self._over_records()
+
+    def _over_parts(self) -> list[str]:
+        """Return the loops where statistics work on a part of the block at a time, and add to gradients themselves."""
+        inside = [f"value += ({self.statements.results[0]}){self.factor}"]
+        inside += [f"kept{n} = ({text}){self.factor}" for n, text in enumerate((*self.twice, *self.once))]
+        inside += [*self._of_symbols(lambda n: f"kept{n}"), *self._of_records()]
+        # In the loop at places of the part's own: else the compiler would ask of each two whether they are one.
+        apart, scores = self.kept * BLOCK + self._room, range(len(self.columns.scores))
+        each = [
+            *(f"base{k} = kept[{apart + k * PART} + n]" for k in scores),
+            *self.loop.lookups(),
+            *self.loop.each(self.statements, inside),
+            *(f"kept[{apart + n * PART} + n] = kept{n}" for n in range(self.kept)),
+        ]
+        constants, read, each = self.loop.apart(each, self._room)
+        read += [f"kept[{apart + k * PART} + n] = bases[{k * BLOCK} + i]" for k in scores]
+        return [
+            *constants,
+            *self._asked_for(),
+            f"for from_row in range(0, count, {PART}):",
+            f"    many, room = min({PART}, count - from_row), {self.kept * BLOCK}",
+            *("    " + line for line in self.loop.of_part()),
+            "    for n in range(many):",
+            "        i = from_row + n",
+            *("        " + line for line in read),
+            "    for n in range(many):",
+            *("        " + line for line in each),
+            f"    for k in range({self.kept}):",
+            "        for n in range(many):",
+            f"            kept[k*{BLOCK} + from_row + n] = kept[{apart} + k*{PART} + n]",
+            *("    " + line for one, at in self.loop.placed for line in one.part_derivatives(at, self._slopes_of(one))),
+        ]
+
+    def _asked_for(self) -> list[str]:
+        """Return lines that make room for gradients of records where these are asked for."""
+        return [
+            "is_asked_for = meat.shape[0] + slopes.shape[0] > 0",
+            "if is_asked_for:",
+            f"    for i in range({self.columns.number_of_parameters * BLOCK}):",
+            "        own[i] = 0.0",
+        ]
 
     def _over_records(self) -> list[str]:
         """Return the loop over the records of a block: what is summed of them, and what is kept."""
@@ -291,7 +347,7 @@ class _Pass:
         assert self.combinations is not None
         (configurations, at), columns = self.combinations, self.columns
         _, q, m = columns.sizes
-        scores, twice, size = range(m), len(self.twice), columns.number_of_parameters
+        scores, twice = range(m), len(self.twice)
         inside = [f"value += ({self.statements.results[0]}){self.factor}"]
         for n, text in enumerate((*self.twice, *self.once)):
             inside += [f"part = ({text}){self.factor}", f"kept[{n * BLOCK} + i] += part", f"held{n} += part"]
@@ -326,12 +382,9 @@ class _Pass:
             f"                    own[(k*{q} + j)*{BLOCK} + i] += parts[({twice} + k)*{BLOCK} + i]*part",
         ]
         return [
-            "is_asked_for = meat.shape[0] + slopes.shape[0] > 0",
             f"for i in range({self.kept * BLOCK}):",
             "    kept[i] = 0.0",
-            "if is_asked_for:",
-            f"    for i in range({size * BLOCK}):",
-            "        own[i] = 0.0",
+            *self._asked_for(),
             f"for a in range({configurations.count}):",
             *("    " + line for line in each),
         ]
@@ -383,20 +436,23 @@ class _Pass:
     def _of_records(self) -> list[str]:
         """Return the lines of statistics that vary with the record."""
         lines: list[str] = []
-        index, start = len(self.columns.scores), self.start
         moved = "" if self.combinations is None else f" + {self.combinations[0].offset(self.combinations[1], 'j')}"
         for statistic, at in self.loop.placed:
             if statistic.record_symbols:
-                own = range(index, index + len(statistic.record_symbols))
-                slopes = RecordSlopes(
-                    [self.first(one) for one in own],
-                    [[self.second(k, one) for k in range(len(self.columns.scores))] for one in own],
-                    [[self.second(one, start + n) for n in range(self.fixed)] for one in own],
-                    [[self.second(min(one, other), max(one, other)) for other in own] for one in own],
-                )
-                lines += statistic.record_derivatives(at, slopes, self.factor, moved=moved)
-                index += len(own)
+                lines += statistic.record_derivatives(at, self._slopes_of(statistic), self.factor, moved=moved)
         return lines
+
+    def _slopes_of(self, statistic: Statistic) -> RecordSlopes:
+        """Return the derivatives by the record symbols of a statistic."""
+        scores, start = range(len(self.columns.scores)), self.start
+        places = {symbol: len(scores) + place for place, symbol in enumerate(self.loop.record_symbols)}
+        own = [places[symbol] for symbol in statistic.record_symbols]
+        return RecordSlopes(
+            [self.first(one) for one in own],
+            [[self.second(k, one) for k in scores] for one in own],
+            [[self.second(one, start + n) for n in range(self.fixed)] for one in own],
+            [[self.second(min(one, other), max(one, other)) for other in own] for one in own],
+        )
 
     # ---- outer products of gradients ---------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """What the code of one record is made of, in every kernel: scores, and what the statistics give."""
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 
 import sympy as sp
 
 from symdebias.codegen.printer import Statements
-from symdebias.codegen.program import Layout
+from symdebias.codegen.program import PART, Layout
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.statistic import Place, Share, Statistic
@@ -34,6 +35,8 @@ class RecordLoop:
         How many sums over records the gradient is assembled from.
     width : int
         The number of columns of the data matrix: linear columns, codes, variances of records.
+    is_in_parts : bool
+        Whether blocks are taken in parts.
     """
 
     def __init__(self, columns: ScoreColumns, statistics: Iterable[Statistic]) -> None:
@@ -52,6 +55,8 @@ class RecordLoop:
         self.columns, self.placed, self.number_of_sums = columns, tuple(placed), sums
         self.layout = Layout(tuple(block for need in needs for block in need.blocks))
         self.width = len(columns.linear) + codes + sum(need.variances for need in needs)
+        self.is_in_parts = any(need.is_in_parts for need in needs)
+        self._variances = sum(need.variances for need in needs)
         self.combinations = next(((one, at) for one, at in placed if isinstance(one, Configurations)), None)
 
     @functools.cached_property
@@ -109,6 +114,52 @@ class RecordLoop:
         for share in self._shares:
             lines += share.before if share.before_slopes is None or not slopes else share.before_slopes
         return [*lines, *statements.setup]
+
+    def of_part(self, *, slopes: bool = False) -> list[str]:
+        """Return lines before a loop over a part; ``slopes`` where derivatives are summed in it."""
+        return [line for share in self._shares for line in (share.of_part_slopes if slopes else share.of_part)]
+
+    def room(self, sets: int = 1) -> int:
+        """Return how many numbers are kept of a part: by statistics, and what a loop over it reads of the records."""
+        return sum(one.room(sets) for one, _ in self.placed) + self._most_read * PART
+
+    @property
+    def _most_read(self) -> int:
+        """How much a loop over a part reads of a record: a target, a weight, variances, and what is looked up."""
+        return 2 + self._variances + len(self._lookups_of_records)
+
+    @property
+    def _lookups_of_records(self) -> list[str]:
+        """The lines that look up something for a record by itself, not for a part."""
+        return [line for share in self._ranked if not share.of_part for line in share.lookups]
+
+    def apart(self, lines: Sequence[str], room: int) -> tuple[list[str], list[str], list[str]]:
+        """Return the lines of a loop over a part by which all that it reads of memory stands in ``kept``.
+
+        Else the compiler asks of whatever is written whether it is something that is read, and gives up where too much
+        is. Lines before the loop over all parts, lines for each record before the loop, and the loop's own.
+
+        Parameters
+        ----------
+        lines : sequence of str
+            The lines of the loop.
+        room : int
+            How many numbers have room behind ``room``; these are the last ones.
+        """
+        first = self._lookups_of_records
+        text = "\n".join(line for line in lines if line not in first)
+        found = list(dict.fromkeys(re.findall(r"\b(?:y\[i\]|weights\[i\]|X\[i, \d+\])", text)))
+        names = [line.partition(" = ")[0] for line in first]
+        places = {one: f"kept[room + {room - (k + 1) * PART} + n]" for k, one in enumerate((*found, *names))}
+        assert len(places) <= self._most_read
+        for one in found:
+            text = text.replace(one, places[one])
+        text = "\n".join([*(f"{name} = {places[name]}" for name in names), text])
+        constants = sorted(set(re.findall(r"\bnoise\[(\d+)\]", text)), key=int)
+        for constant in constants:
+            text = text.replace(f"noise[{constant}]", f"noise{constant}")
+        before = [f"noise{constant} = noise[{constant}]" for constant in constants]
+        return before, [*first, *(f"{place} = {one}" for one, place in places.items())], text.split("\n")
 
     def lookups(self) -> list[str]:
         """Return lines that look up what belongs to record i."""

@@ -17,7 +17,7 @@ import sympy as sp
 from symdebias.codegen.multinomial import multinomial_factor
 from symdebias.codegen.printed import kept_statements
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import Layout, Piece, RecordCode, spared
+from symdebias.codegen.program import PART, Layout, Piece, RecordCode, spared
 from symdebias.codegen.score import clipped, gradient, hessian
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
@@ -174,8 +174,8 @@ class ScoreProgram:
 
     def _printed(self, what: str) -> Statements:
         choices: dict[str, Callable[[], tuple[sp.Expr, ...]]] = {
-            "loss": lambda: (self.expression,),
-            "gradient": lambda: (*self.slopes, *self.noise_slopes),
+            "loss": lambda: (self._kept,),
+            "gradient": lambda: tuple(self._slope(self._kept, one) for one in (*self.scores, *self._loop.all_symbols)),
             "derivatives": self._derivatives,
         }
         fixed, varying = self._loop.names(self.target)
@@ -198,16 +198,39 @@ class ScoreProgram:
         return tuple(map(parts.expression, (parts.loss, *second, *first)))
 
     def _derivatives(self) -> tuple[sp.Expr, ...]:
-        """Return the loss, its second derivatives and its first ones."""
+        """Return the loss, its second derivatives and its first ones.
+
+        Those by a score and what depends on it the statistics know.
+        """
         by = (*self.scores, *self._loop.record_symbols, *self._loop.symbols)
-        first = [sp.diff(self.expression, symbol) for symbol in by]
-        known = [slope.free_symbols for slope in first]
+        first, moved = [self._slope(self._kept, symbol) for symbol in by], self._by_score
+        known = [slope.free_symbols | set(self.scores if slope.free_symbols & moved.keys() else ()) for slope in first]
         second = (
-            sp.diff(slope, by[j]) if by[j] in known[i] else sp.Integer(0)
+            self._slope(slope, by[j])
+            if by[j] in known[i] and not (by[i] in self.scores and by[j] in moved)
+            else sp.Integer(0)
             for i, slope in enumerate(first)
             for j in range(i, len(by))
         )
-        return (self.expression, *second, *first)
+        return (self._kept, *second, *first)
+
+    @functools.cached_property
+    def _kept(self) -> sp.Expr:
+        """The loss in what kernels keep of a record."""
+        return functools.reduce(lambda loss, one: one.as_kept(loss, self.scores[0]), self.statistics, self.expression)
+
+    @functools.cached_property
+    def _by_score(self) -> dict[sp.Symbol, sp.Expr]:
+        """The derivatives by the score of what depends on it of that."""
+        return {symbol: slope for one in self.statistics for symbol, slope in one.by_score().items()}
+
+    def _slope(self, expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
+        """Return a derivative by a score or a symbol of the statistics."""
+        slope = sp.diff(expression, by)
+        if by not in self.scores:
+            return slope
+        moved = sorted(expression.free_symbols & self._by_score.keys(), key=str)
+        return sp.Add(slope, *(self._by_score[symbol] * sp.diff(expression, symbol) for symbol in moved))
 
     # ---- code --------------------------------------------------------------------------------------------
 
@@ -223,13 +246,20 @@ class ScoreProgram:
         """Return the code of the loss of one record."""
         statements, loop = self._statements("loss"), self._loop
         share = "share*" if loop.combinations else ""
-        inside = [
-            *self.columns.base(unrolled=False),
-            *loop.lookups(),
-            *loop.each(statements, [f"value += {share}({statements.results[0]})"]),
-        ]
-        called = statements.functions | loop.called
-        return RecordCode("\n".join(loop.before(statements)), "\n".join(inside), called, loop.functions)
+        base = self.columns.base(unrolled=False)
+        inside = [*loop.lookups(), *loop.each(statements, [f"value += {share}({statements.results[0]})"])]
+        of_part: list[str] = []
+        if loop.is_in_parts:
+            # Scores in a loop of their own: one that reads columns of records and has much to do is not vectorised.
+            scores = {f"base{k}": f"kept[{loop.room() + k * PART} + n]" for k in range(len(self.scores))}
+            each = ["i = from_row + n", *base, *(f"{place} = {name}" for name, place in scores.items())]
+            of_part = [*loop.of_part(), "for n in range(many):", *("    " + line for line in each)]
+            base = [f"{name} = {place}" for name, place in scores.items()]
+        kept = loop.room() + len(self.scores) * PART if loop.is_in_parts else 0
+        return RecordCode(
+            "\n".join(loop.before(statements)), "\n".join([*base, *inside]), statements.functions | loop.called,
+            loop.functions, "\n".join(of_part), kept,
+        )  # fmt: skip
 
     @property
     def number_kept(self) -> int:

@@ -43,6 +43,8 @@ class Needs:
     # Columns of X that hold codes of categories, and variances of the records' own.
     codes: int = 0
     variances: int = 0
+    # Whether it works on parts of blocks, of `PART` records at most, and what it keeps of them has a place in ``kept``.
+    is_in_parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ class Share:
     before: Sequence[str] = ()  # Lines before a loop over records.
     # What stands in their place where derivatives are summed, if that is something else.
     before_slopes: Sequence[str] | None = None
+    # Lines before the loop over the ``many`` records of a part, from the row ``from_row`` of ``X`` on; what they keep
+    # has its place in ``kept`` from ``room`` on. And what stands in their place where derivatives are summed.
+    of_part: Sequence[str] = ()
+    of_part_slopes: Sequence[str] = ()
     lookups: Sequence[str] = ()  # Lines that look up what belongs to record i.
     assemble: Sequence[str] = ()  # Lines that add its share of the gradient, from ``sums``, to ``gradient``.
     second: Sequence[str] = ()  # Lines that add the second derivatives of its `symbols`, times ``first``, to ``out``.
@@ -73,6 +79,7 @@ class Collected:
     # Lines of a record: for each of these (or once), and after them.
     inside: Sequence[str] = ()
     done: Sequence[str] = ()
+    of_part: Sequence[str] = ()  # Lines after the loop over a part.
     after: Sequence[str] = ()  # Lines after the loop, which add to ``sums``.
 
 
@@ -104,6 +111,14 @@ class Statistic:
     def record_symbols(self) -> tuple[sp.Symbol, ...]:
         """What varies with parameters and record; the statistic itself sums derivatives by them."""
         return ()
+
+    def as_kept(self, expression: sp.Expr, score: sp.Symbol) -> sp.Expr:
+        """Return the loss in what its `record_symbols` are in kernels, where they depend on the score."""
+        return expression
+
+    def by_score(self) -> Mapping[sp.Symbol, sp.Expr]:
+        """Return the derivatives by the score of those of its `record_symbols` that depend on it in kernels."""
+        return {}
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return what it takes, as the statistic of its kind with this number."""
@@ -148,9 +163,17 @@ class Statistic:
         """Return further lines before a loop over records with `record_derivatives`."""
         return []
 
-    def block_derivatives(self, at: Place) -> list[str]:
-        """Return lines after those of `record_derivatives` for a block of ``count`` records, with ``X`` their rows."""
+    def part_derivatives(self, at: Place, slopes: RecordSlopes) -> list[str]:
+        """Return lines after those of `record_derivatives` for a part of a block."""
         return []
+
+    def derivative_functions(self, at: Place) -> str:
+        """Return the functions that lines for second derivatives call, beside those of its share."""
+        return ""
+
+    def room(self, sets: int) -> int:
+        """Return how many numbers it keeps of a part, with so many for each of its `record_symbols` and records."""
+        return 0
 
     def finish(
         self, at: Place, places: Any, sums: Mapping[str, FloatArray], gradient: FloatArray, out: FloatArray

@@ -119,9 +119,11 @@ def test_noise_of_each_record_is_summed_over_combinations():
         np.testing.assert_allclose(getattr(found(theta, True), name), getattr(wanted, name), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("outputs", "is_short"), [((2,) * 20, True), ((10,) * 20, True), ((1000, 1000), False)])
+@pytest.mark.parametrize(
+    ("outputs", "is_short"), [((2,) * 20, True), ((10,) * 20, True), ((2,) * 140, True), ((1000, 1000), False)]
+)
 def test_numbers_of_two_columns_are_as_many_as_memory_has(outputs, is_short):
     positions = tuple((-1, *range(column * 9, column * 9 + 9)) for column in range(len(outputs)))
     names = tuple(sd.losses.logistic().expression.free_symbols) * 6
-    products = CategoryProducts(names[:2], names[:12], names[:12], positions, outputs)
+    products = CategoryProducts(names[:2], names[:12], names[:12], positions, outputs, names[0])
     assert products.is_short == is_short

@@ -1,6 +1,7 @@
 """Every statistic in a program: the sums, the Jacobian and the second derivatives that it gives belong together."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from instances import U, Y
 import symdebias as sd
 from symdebias.codegen.cache import plain_kernel
 from symdebias.codegen.kernels import Kernels, MeanDerivatives
+from symdebias.codegen.program import PART
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
@@ -73,7 +75,7 @@ CASES = {
 }  # fmt: skip
 
 
-def data_of(program, rng):
+def data_of(program, rng, n=N):
     """Return records in the order of the kernels' columns: linear ones, codes, variances of the records' own."""
     outputs = [table.outputs for factors in program.having(CategoryFactors) for table in factors.tables]
     outputs += [count for products in program.having(CategoryProducts) for count in products.outputs]
@@ -83,10 +85,10 @@ def data_of(program, rng):
         labels += [sums.label_codes] if sums.label_codes else []
     linear = len(program.columns.linear)
     X = np.column_stack(
-        [rng.uniform(-1, 1, (N, linear)), *(rng.integers(0, count, N) for count in outputs),
-         rng.uniform(0.1, 0.3, (N, program.width - linear - len(outputs)))]
+        [rng.uniform(-1, 1, (n, linear)), *(rng.integers(0, count, n) for count in outputs),
+         rng.uniform(0.1, 0.3, (n, program.width - linear - len(outputs)))]
     )  # fmt: skip
-    return X, rng.integers(0, labels[0], N).astype(float) if labels else rng.choice([-1.0, 1.0], N)
+    return X, rng.integers(0, labels[0], n).astype(float) if labels else rng.choice([-1.0, 1.0], n)
 
 
 @dataclasses.dataclass
@@ -100,14 +102,14 @@ class Plain:
     weights: np.ndarray
 
     def losses(self, theta):
-        out = np.empty(N)
+        out = np.empty(len(self.y))
         plain_kernel(self.kernels.source("loss"))(theta, self.X, self.y, self.noise, out)
         return out
 
     def gradients(self, theta, size=1):
         """Return the sums of the weighted gradients of so many records at a time."""
         program = self.kernels.program
-        out = np.empty((N // size, len(theta)))
+        out = np.empty((len(self.y) // size, len(theta)))
         plain_kernel(self.kernels.source("mean_gradient", weighted=True))(
             theta, self.X, self.y, self.weights, 1.0, self.noise, size, np.empty(program.number_of_sums),
             np.empty(len(theta)), np.empty(program.number_kept), *self.kernels._tile(weighted=True), out,
@@ -187,6 +189,60 @@ def test_what_a_statistic_gives_belongs_together(case):
     X, y = data_of(program, rng)
     plain = Plain(correction.kernels, correction.noise, X, y, rng.uniform(0.5, 2.0, N))
     check(plain, rng.uniform(-0.5, 0.5, program.number_of_parameters))
+
+
+@pytest.mark.parametrize("most", [1, 6])
+def test_it_does_not_matter_which_columns_of_categories_are_taken_together(most):
+    """One by one, in pairs or all together: of more records than a part has, and of a target with a table."""
+    loss = sd.Loss(sp.log(1 + sp.exp(U * (Y + 1) / 3)) + U**2 / 9, score=U, target=Y, target_values=(0, 1, 2))
+    features = {"a": LETTERS, "b": COIN, "c": MAYBE, "d": KNOWN}
+    corrected = sd.debias(
+        loss,
+        sd.Release(features, codes(3), fit_intercept=True),
+        method="surrogate",
+        radius=1.0,
+        score_variance=0.1,
+        n=50,
+    )
+    correction, rng, n = corrected.at(4), np.random.default_rng(0), PART + 13
+    program = correction.program
+    (products,) = program.having(CategoryProducts)
+    X, y = data_of(program, rng, n)
+    theta, weights = rng.uniform(-0.5, 0.5, program.number_of_parameters), rng.uniform(0.5, 2.0, n)
+
+    def found(most):
+        own = dataclasses.replace(products, most_together=most)
+        others = tuple(own if one is products else one for one in program.statistics)
+        plain = Plain(Kernels(dataclasses.replace(program, statistics=others)), correction.noise, X, y, weights)
+        gradients = plain.gradients_of_derivatives(theta)
+        return len(own.groups), (
+            plain.losses(theta),
+            plain.gradients(theta, n)[0],
+            *plain.derivatives(theta),
+            gradients,
+        )
+
+    groups, wanted = found(18)
+    apart, others = found(most)
+    assert (groups, apart) == (1, 3 if most == 1 else 2)
+    np.testing.assert_allclose(wanted[1], wanted[-1].sum(axis=0), rtol=1e-11, atol=1e-12)
+    for one, other in zip(others, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "function"), [("mean_gradient", "accumulate"), ("mean_derivatives", "kernel")])
+def test_a_loop_over_a_part_reads_nothing_but_what_is_kept_of_it(name, function):
+    """The compiler asks of each place that is written if it is one that is read, and gives up where these are many."""
+    loss, features, target, method, which, _ = CASES["products, records' own"]
+    corrected = sd.debias(loss, sd.Release(features, target, fit_intercept=True), **method)
+    correction = corrected.at(3) if name == "mean_derivatives" else dataclasses.replace(corrected.at(3), **which)
+    text = correction.kernels.source(name, weighted=True).text
+    loops = re.split(r"\n +for n in range\(", text[text.index(f"def {function}(") :])
+    (own,) = (loop for loop in loops if "wave(" in loop)
+    lines = own.split("\n")
+    inside = [line for line in lines[1:] if line.startswith(re.match(" +", lines[1])[0])]
+    read = set(re.findall(r"\b(\w+)\[", "\n".join(inside)))
+    assert read == {"kept"}
 
 
 @dataclasses.dataclass(frozen=True)
