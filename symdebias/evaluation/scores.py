@@ -243,7 +243,7 @@ class ReleasedScores:
             density that cells would tell.
         """
         size = 1 << (8 * count + 8).bit_length()
-        waves = 2 * math.pi * np.fft.rfftfreq(size, d=width)[1:]
+        waves = np.asarray(2 * math.pi * np.fft.rfftfreq(size, d=width)[1:], dtype=np.float64)
         shares = 1 / self._growths(waves)
         if not abs(shares[-1]) <= most:
             return None

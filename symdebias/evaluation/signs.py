@@ -40,6 +40,8 @@ _TOLD = 3.0
 # A smooth sign is one from where it has this share of its height, which is looked for up to so many standard deviations
 # of the noise, on a grid.
 _RISEN, _RISE_WITHIN, _RISE_POINTS = 0.9, 5.0, 2001
+# How many scores stand for unfolded ones, and how far these are moved, in that distance.
+_CLUMPED, _MOVES = 1001, (0.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0)
 # |u|, whose slope is the sign.
 _ABSOLUTE = surrogate.Part(np.abs, np.sign, odd=False)
 
@@ -138,15 +140,16 @@ class Signs:
         return np.asarray(np.interp((np.arange(count) + 0.5) / count, shares, released[order]))
 
     def cases(self, theta: FloatArray, label_model: str) -> list[Likely]:
-        """Return what a bias has to hold for; narrow scores last.
+        """Return what a bias has to hold for: scores drawn in, clumped ones, and narrow ones last.
 
         Labels of ``"logistic"`` are logistic in the score, with the debiased means of y and of y times a smoothed sign
         of u, and with the latter two standard errors less and more: where it is less, so is the metric, and labels are
         steeper than they seem. Of ``"any"`` there are none.
         """
         wide, narrow = (self.likely_scores(theta, narrow=narrow) for narrow in (False, True))
+        clumped = self._clumped_scores(theta)
         if label_model == "any":
-            return [Likely(wide, (None,)), Likely(narrow, (None,))]
+            return [Likely(scores, (None,)) for scores in (wide, *clumped, narrow)]
         light = self.records.light
         own = self if light is self.records else self.on(light)
         sums = Sums.together(self.records.over_parts(functools.partial(_label_sums, signs=own, theta=theta)))
@@ -156,7 +159,6 @@ class Signs:
             units = scores / (float(np.std(scores)) or 1.0)
             return _logistic_labels(units, self._steps_at(theta, scores), sums.means + move * moved)
 
-        clumped = self._clumped_scores(theta)
         return [
             Likely(wide, tuple(labels(wide, move) for move in (-1.0, 0.0, 1.0))),
             *(Likely(scores, (labels(clumped[0]),)) for scores in clumped),
@@ -237,13 +239,13 @@ class SmoothSigns(Signs):
         some = self.records.some
         released, weights = self.scores[theta.tobytes()].taken(some), self.records.weights[some]
         start = self.likely_scores(theta)
-        found = unfolded_scores(released, weights, start, len(start))
+        found = unfolded_scores(released, weights, start, _CLUMPED)
         if found is None:
             return []
         at = np.linspace(0.0, _RISE_WITHIN * math.sqrt(self.spread(theta).noise), _RISE_POINTS)
         risen = self.smooth.slope(at) >= _RISEN
         rise = at[np.argmax(risen)] if risen.any() else at[-1]
-        return [found, found - rise, found - rise / 2, found + rise / 2, found + rise]
+        return [found + share * rise for share in _MOVES]
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         return self._step(theta).slope(scores)
