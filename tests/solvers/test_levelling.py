@@ -187,7 +187,7 @@ def test_a_score_test_far_out_is_that_of_true_columns():
 
 @pytest.mark.parametrize("seed", [124, 171, 173])
 def test_a_wave_that_is_steeper_than_a_straight_line_ends_no_interval(seed):
-    """By a wave of the surrogate of the estimate ends were at 6.7, 7.5 and 5.9, where all of a group may have the label."""
+    """By a wave of the surrogate of the estimate ends were at 6.7, 7.5 and 5.9; all of a group may have the label."""
     rng = np.random.default_rng(seed)
     X = 1.0 * (rng.random((20_000, 2)) < 0.04)
     y = np.where(rng.random(20_000) < ndtr(X @ [3.57, -1.78] + 0.2), 1.0, -1.0)
