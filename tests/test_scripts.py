@@ -360,6 +360,7 @@ LONG = {
     "random_designs.py --designs 1 --start 5000 --many": "records 200000               1",
     "random_bounds.py --losses 2 --seed 4": "wrong: 0",
     "few_clusters.py --draws 5": "      40 three     0.7",
+    "few_records.py --draws 2": "logistic     normal         300     2 ",
     "growth.py --small --repeats 1": "m_estimate, exponential, from Parquet records",
     "label_randomizers.py --limit 1 --many 60": "60 labels, epsilon 8, all numbers",
     "many_machines.py --records 5000 --partitions 3 --tasks 20": "an empty task on a cluster",

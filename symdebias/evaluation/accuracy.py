@@ -59,9 +59,12 @@ class Accuracy(Metric):
         """Return the mean error of the sign over likely scores: of its size, or times the labels of the model."""
         if self.signs.method == "exact":
             return 0.0, True
-        errors, found = self.signs.both_errors(theta, self.threshold), []
-        for narrow, labels in self.signs.cases(theta, self.label_model):
-            found.append(np.mean(np.abs(errors[narrow])) if labels is None else abs(np.mean(errors[narrow] * labels)))
+        found = []
+        for likely in self.signs.cases(theta, self.label_model):
+            errors = self.signs.errors(theta, likely.scores, self.threshold) / 2
+            found += [
+                np.mean(np.abs(errors)) if labels is None else abs(np.mean(errors * labels)) for labels in likely.labels
+            ]
         return float(np.max(found)), False
 
 

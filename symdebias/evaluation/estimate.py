@@ -271,8 +271,8 @@ def evaluate(
     label_model : {"any", "logistic"}
         What the bound on the bias of metrics by signs of scores (accuracy, precision, recall, f1, roc_auc) assumes of
         labels given the score: nothing, or a logistic probability with the debiased means of y and of y times a
-        smoothed sign of u. The second is much smaller. It takes true scores to be spread smoothly besides, and is too
-        small where they take few values.
+        smoothed sign of u. The second is much smaller. It is too small where many true scores are the same, and lie
+        next to the threshold.
     threshold : float
         The score above which accuracy, precision, recall and f1 count a record as positive: by default 0, which is the
         probability 1/2.

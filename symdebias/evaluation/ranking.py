@@ -343,9 +343,10 @@ class AreaUnderCurve(Metric):
         # The closer scores lie together, the less are signs of their differences resolved.
         nodes = signs.likely_scores(theta, _NODES, narrow=True)
         errors = self.pairs.errors(theta, nodes)
-        _, labels = signs.cases(theta, self.label_model)[-1]
+        narrow = signs.cases(theta, self.label_model)[-1]
+        (labels,) = narrow.labels
         if labels is not None:
-            means = (1 + np.interp(nodes, signs.likely_scores(theta, narrow=True), labels)) / 2
+            means = (1 + np.interp(nodes, narrow.scores, labels)) / 2
             mass = float(np.mean(means))
             return abs(float(means @ errors @ (1 - means))) / len(nodes) ** 2 / (2 * mass * (1 - mass)), False
         # A pair of a positive and a negative is one of 2 p (1 - p) of all pairs.

@@ -190,11 +190,12 @@ class Rate(Metric):
         above, below, positives = sums.means.tolist()
         ratio, error = above / below, math.sqrt(sums.squared_error(sums.only(1))) if sums.low[1] < 0 else 0.0
         hits, predicted, _ = RATES[self.name]
-        errors, share = self.signs.both_errors(theta, self.threshold), float(np.clip(positives, 0.0, 1.0))
-        found = [
-            ratio_bound(errors[narrow], share if labels is None else labels, ratio, below, hits, predicted, error)
-            for narrow, labels in self.signs.cases(theta, self.label_model)
-        ]
+        share, found = float(np.clip(positives, 0.0, 1.0)), []
+        for likely in self.signs.cases(theta, self.label_model):
+            errors = self.signs.errors(theta, likely.scores, self.threshold) / 2
+            for labels in likely.labels:
+                known = share if labels is None else labels
+                found.append(ratio_bound(errors, known, ratio, below, hits, predicted, error))
         return float(np.max(found)), False
 
 

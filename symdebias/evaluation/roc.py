@@ -257,16 +257,18 @@ def _curve(
     rows: list[list[float]] = []
     for place, threshold in enumerate(levels):
         row = [threshold]
-        errors = signs.both_errors(theta, threshold)
+        errors = [signs.errors(theta, likely.scores, threshold) / 2 for likely in cases]
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)
             rate = ratio_of(sums, side * count + place, 2 * count + side, below)
             judged.append(rate)
             row += [rate.value, rate.error]
             biases = [0.0]
-            for narrow, labels in cases:
-                off, known = errors[narrow], min(below, 1.0) if labels is None else turned * labels
-                biases.append(error_bound(off, min(below, 1.0), known) if off.any() else 0.0)
+            share = min(below, 1.0)
+            for off, likely in zip(errors, cases, strict=True):
+                for labels in likely.labels:
+                    known = share if labels is None else turned * labels
+                    biases.append(error_bound(off, share, known) if off.any() else 0.0)
             row.append(float(np.max(biases)))
         rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T

@@ -229,6 +229,28 @@ class ReleasedScores:
             factors = factors * numeric(law.factor(square), (square,))(-form * w**2)
         return np.asarray(factors)
 
+    def noise_chances(self, width: float, count: int, *, most: float) -> FloatArray | None:
+        """Return the chances of additive noise to move a score by k cells, k = -count to count.
+
+        Parameters
+        ----------
+        width : float
+            That of cells, positive.
+        count : int
+            How many cells to each side.
+        most : float
+            None is returned where the noise lets more than this share of the finest wave of cells through: it has no
+            density that cells would tell.
+        """
+        size = 1 << (8 * count + 8).bit_length()
+        waves = np.asarray(2 * math.pi * np.fft.rfftfreq(size, d=width)[1:], dtype=np.float64)
+        shares = 1 / self._growths(waves)
+        if not abs(shares[-1]) <= most:
+            return None
+        density = np.fft.fftshift(np.fft.irfft(np.concatenate([[1.0], shares]), size))
+        found = np.maximum(density[size // 2 - count : size // 2 + count + 1], 0.0)
+        return np.asarray(found / found.sum())
+
     def _real_sums(self, frequency: float, coefficients: ComplexArray) -> FloatArray:
         """Return the real parts of sums of `waves`, by their coefficients of shape (m, K): of shape (n, m)."""
         found = np.empty((len(self.linear), len(coefficients)))

@@ -17,6 +17,7 @@ from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
 from symdebias.evaluation.sums import Sums
+from symdebias.evaluation.unfolding import unfolded_scores
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.noise import CoordinateNoise
 from symdebias.transforms import surrogate, waves
@@ -36,8 +37,29 @@ _NODES, _COSINES, _CELLS = 400, 25, 128
 _LEAST_SHARE = 0.1
 # The variance of true scores must be so many of its standard errors by the noise, or the bias is not known.
 _TOLD = 3.0
+# A smooth sign is one from where it has this share of its height, which is looked for up to so many standard deviations
+# of the noise, on a grid.
+_RISEN, _RISE_WITHIN, _RISE_POINTS = 0.9, 5.0, 2001
+# How many scores stand for unfolded ones, and how far these are moved, in that distance.
+_CLUMPED, _MOVES = 1001, (0.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0)
 # |u|, whose slope is the sign.
 _ABSOLUTE = surrogate.Part(np.abs, np.sign, odd=False)
+
+
+@dataclass(frozen=True)
+class Likely:
+    """What a bias has to hold for.
+
+    Attributes
+    ----------
+    scores : array of shape (k,), float64
+        Scores that stand for true ones, equally likely.
+    labels : tuple of arrays of shape (k,), float64, or None
+        Each the means of labels as -1 and +1 at these scores, and all of them possible; None where nothing is known.
+    """
+
+    scores: FloatArray
+    labels: tuple[FloatArray | None, ...]
 
 
 @dataclass(frozen=True)
@@ -65,9 +87,9 @@ class Signs:
         scores = self.scores[theta.tobytes()].taken(rows)
         return np.stack([scores.less(threshold).signs() for threshold in thresholds], axis=1)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
-        """Return what signs are off at `likely_scores`."""
-        return np.zeros(NODES)
+    def errors(self, theta: FloatArray, scores: FloatArray, threshold: float = 0.0) -> FloatArray:
+        """Return what signs are off at true scores."""
+        return np.zeros(len(scores))
 
     def spread(self, theta: FloatArray) -> Spread:
         """Return where true scores lie."""
@@ -117,29 +139,35 @@ class Signs:
         shares = np.cumsum(share[order]) - share[order] / 2
         return np.asarray(np.interp((np.arange(count) + 0.5) / count, shares, released[order]))
 
-    def both_errors(self, theta: FloatArray, threshold: float) -> dict[bool, FloatArray]:
-        """Return half of `errors`, by whether likely scores are narrow."""
-        return {narrow: self.errors(theta, threshold, narrow=narrow) / 2 for narrow in (False, True)}
+    def cases(self, theta: FloatArray, label_model: str) -> list[Likely]:
+        """Return what a bias has to hold for: scores drawn in, clumped ones, and narrow ones last.
 
-    def cases(self, theta: FloatArray, label_model: str) -> list[tuple[bool, FloatArray | None]]:
-        """Return what a bias has to hold for: whether likely scores are narrow, and labels at them; narrow ones last.
-
-        Those of ``"logistic"`` are the means of labels as -1 and +1, logistic in the score, with the debiased means of
-        y and of y times a smoothed sign of u, and with the latter two standard errors less and more: where it is
-        less, so is the metric, and labels are steeper than they seem. Of ``"any"`` there are none.
+        Labels of ``"logistic"`` are logistic in the score, with the debiased means of y and of y times a smoothed sign
+        of u, and with the latter two standard errors less and more: where it is less, so is the metric, and labels are
+        steeper than they seem. Of ``"any"`` there are none.
         """
+        wide, narrow = (self.likely_scores(theta, narrow=narrow) for narrow in (False, True))
+        clumped = self._clumped_scores(theta)
         if label_model == "any":
-            return [(False, None), (True, None)]
+            return [Likely(scores, (None,)) for scores in (wide, *clumped, narrow)]
         light = self.records.light
         own = self if light is self.records else self.on(light)
         sums = Sums.together(self.records.over_parts(functools.partial(_label_sums, signs=own, theta=theta)))
         moved = 2 * sums.error(sums.only(1)) * sums.only(1)
-        found: list[tuple[bool, FloatArray | None]] = []
-        for narrow, moves in ((False, (-1.0, 0.0, 1.0)), (True, (0.0,))):
-            nodes = self.likely_scores(theta, narrow=narrow)
-            units, steps = nodes / (float(np.std(nodes)) or 1.0), self._steps_at(theta, nodes)
-            found += [(narrow, _logistic_labels(units, steps, sums.means + move * moved)) for move in moves]
-        return found
+
+        def labels(scores: FloatArray, move: float = 0.0) -> FloatArray:
+            units = scores / (float(np.std(scores)) or 1.0)
+            return _logistic_labels(units, self._steps_at(theta, scores), sums.means + move * moved)
+
+        return [
+            Likely(wide, tuple(labels(wide, move) for move in (-1.0, 0.0, 1.0))),
+            *(Likely(scores, (labels(clumped[0]),)) for scores in clumped),
+            Likely(narrow, (labels(narrow),)),
+        ]
+
+    def _clumped_scores(self, theta: FloatArray) -> list[FloatArray]:
+        """Return likely scores that lie together where the released ones say so; none where that is no question."""
+        return []
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         """Return smoothed signs of scores."""
@@ -170,10 +198,10 @@ class SmoothSigns(Signs):
         """Return estimates of the slope of the surrogate at some records, shape (m, k)."""
         return self.scores[theta.tobytes()].taken(rows).slopes(self.smooth, thresholds)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
-        """Return slopes less signs at likely scores."""
-        nodes = self.likely_scores(theta, narrow=narrow) - threshold
-        return np.asarray(self.smooth.slope(nodes) - np.sign(nodes))
+    def errors(self, theta: FloatArray, scores: FloatArray, threshold: float = 0.0) -> FloatArray:
+        """Return slopes less signs at true scores."""
+        at = scores - threshold
+        return np.asarray(self.smooth.slope(at) - np.sign(at))
 
     def spread(self, theta: FloatArray) -> Spread:
         """Return where true scores lie."""
@@ -201,6 +229,23 @@ class SmoothSigns(Signs):
         # Scores that are all the same would have no order to be wrong about.
         least = _LEAST_SHARE * most
         return least if excess(least) <= 0 else float(brentq(excess, least, most, xtol=1e-4))
+
+    def _clumped_scores(self, theta: FloatArray) -> list[FloatArray]:
+        """Return unfolded scores, where they are, and as far to each side of it as a smooth sign rises within.
+
+        Over scores that are spread smoothly errors of signs average out. Where many share a score they do not, and the
+        noise hides on which side of a threshold that is.
+        """
+        some = self.records.some
+        released, weights = self.scores[theta.tobytes()].taken(some), self.records.weights[some]
+        start = self.likely_scores(theta)
+        found = unfolded_scores(released, weights, start, _CLUMPED)
+        if found is None:
+            return []
+        at = np.linspace(0.0, _RISE_WITHIN * math.sqrt(self.spread(theta).noise), _RISE_POINTS)
+        risen = self.smooth.slope(at) >= _RISEN
+        rise = at[np.argmax(risen)] if risen.any() else at[-1]
+        return [found + share * rise for share in _MOVES]
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         return self._step(theta).slope(scores)
@@ -232,13 +277,12 @@ class ZonalSigns(Signs):
         released = self.legendre(theta, self.scores[theta.tobytes()].taken(rows).estimates, released=True)
         return np.stack([released @ self._coefficients(theta, threshold) for threshold in thresholds], axis=1)
 
-    def errors(self, theta: FloatArray, threshold: float = 0.0, *, narrow: bool = False) -> FloatArray:
-        """Return polynomials less signs at likely scores."""
+    def errors(self, theta: FloatArray, scores: FloatArray, threshold: float = 0.0) -> FloatArray:
+        """Return polynomials less signs at true scores."""
         if self.scores[theta.tobytes()].zonal is None:
-            return super().errors(theta, threshold, narrow=narrow)
-        nodes = self.likely_scores(theta, narrow=narrow)
-        polynomial = self.legendre(theta, nodes) @ self._coefficients(theta, threshold)
-        return np.asarray(polynomial - np.sign(nodes - threshold))
+            return super().errors(theta, scores, threshold)
+        polynomial = self.legendre(theta, scores) @ self._coefficients(theta, threshold)
+        return np.asarray(polynomial - np.sign(scores - threshold))
 
     def legendre(self, theta: FloatArray, scores: FloatArray, *, released: bool = False) -> FloatArray:
         """Return the Legendre polynomials that the noise lets through at scores, or what is unbiased for them.

@@ -444,11 +444,17 @@ class _Test:
     def rejects_by(self, t: float, reach: float, *, by_own: bool) -> bool:
         """Whether the test rejects so far out, or already where a straight line does.
 
-        `by_own` says that the surrogate of the estimate may tell where it does, before another is looked for.
+        `by_own` says that the surrogate of the estimate may tell where it does, before another is looked for. Where its
+        score is steeper than a straight line it may be a wave of it, and the other one tells.
         """
-        ways = (None, self._designs) if by_own and self._designs is not None else (self._designs,)
-        sizes = (self._where_others_follow(t, designs) for designs in ways)
-        return any(size is not None and size >= reach for size in sizes) or self.statistic(reach) >= reach
+        if by_own and self._designs is not None:
+            own = self._where_others_follow(t, None)
+            if own is not None and own >= reach:
+                if own <= (1 + _NEARLY_STRAIGHT) * t:
+                    return True
+                del self._path[t]
+        size = self._where_others_follow(t, self._designs)
+        return (size is not None and size >= reach) or self.statistic(reach) >= reach
 
     def statistic(self, t: float) -> float:
         """Return the statistic of a test t standard errors away: t where the score is a straight line."""

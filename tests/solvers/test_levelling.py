@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 import symdebias as sd
 from symdebias.exceptions import SymdebiasError
@@ -183,6 +183,22 @@ def test_a_score_test_far_out_is_that_of_true_columns():
         expected = abs(profile_test(records, noised.y, 1, away, fit.theta, epsilon=2.0))
         assert told.statistic(t) == pytest.approx(expected, abs=0.08)
     assert _Test(shape, None, move, 1, None).statistic(10.0) > 10
+
+
+@pytest.mark.parametrize("seed", [124, 171, 173])
+def test_a_wave_that_is_steeper_than_a_straight_line_ends_no_interval(seed):
+    """By a wave of the surrogate of the estimate ends were at 6.7, 7.5 and 5.9; all of a group may have the label."""
+    rng = np.random.default_rng(seed)
+    X = 1.0 * (rng.random((20_000, 2)) < 0.04)
+    y = np.where(rng.random(20_000) < ndtr(X @ [3.57, -1.78] + 0.2), 1.0, -1.0)
+    noises = {"a": sd.GaussianMechanism.from_scale(0.08), "b": sd.LaplaceMechanism.from_scale(0.055)}
+    told = sd.RandomizedResponse(2.0)
+    noised = sd.Release(noises, told, fit_intercept=True).privatize(X, y, random_state=rng)
+    fit = sd.m_estimate(sd.debias(sd.losses.probit(), noised.release), noised.X, noised.y)
+    assert fit.confidence_interval()[0, 1] == np.inf
+    group, kept = X[:, 0] == 1.0, expit(2.0)
+    share = (np.mean(noised.y[group] > 0) - 1 + kept) / (2 * kept - 1)
+    assert share + 1.96 * np.sqrt(kept * (1 - kept) / group.sum()) / (2 * kept - 1) > 1
 
 
 @pytest.mark.parametrize("seed", [3, 14])
