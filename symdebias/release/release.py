@@ -87,7 +87,9 @@ class Release:
     Notes
     -----
     A column's place in `columns` is its place in the declaration, noiseless columns last. A release with
-    one mechanism for all features gets its names at `privatize` or `bind`.
+    one mechanism for all features gets its names at `privatize` or `bind`. Until then it takes the columns that it is
+    given for all that were noised together, on whose number the noise of a spherical mechanism depends. With the names,
+    as ``noised.release`` has them, a part of the columns is refused: one that was selected, say.
 
     A column with two categories that are numbers enters a score as that number. One with more categories, or with
     text, enters it one-hot: a parameter per category, except the first where there is an intercept or where
