@@ -187,8 +187,10 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
 def _places_of_numbers(array: np.ndarray[Any, Any], places: Mapping[Any, float]) -> FloatArray:
     """Return the places of numbers among known ones, -1 where they are none of these."""
     kind = np.dtype(np.int8) if array.dtype.kind == "b" else array.dtype
-    with np.errstate(all="ignore"):
-        converted = [(np.array(value).astype(kind).item(), value) for value in places]
+    converted = []
+    for value in places:
+        with np.errstate(all="ignore"), contextlib.suppress(OverflowError):
+            converted.append((np.array(value).astype(kind).item(), value))
     # What is another number in this type is none of the array's.
     known = sorted((own, places[value]) for own, value in converted if own == value)
     if not known:

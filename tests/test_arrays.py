@@ -497,3 +497,16 @@ def test_the_row_is_named_in_which_a_category_is_missing_or_unknown():
             codes_array(kind(["a", *["b"] * 70_000, None, "c"]), ("a", "b"), "x")
         with pytest.raises(ValueError, match="x has a value in row 70001 that was not declared"):
             codes_array(kind(["a", *["b"] * 70_000, "c", None]), ("a", "b"), "x")
+
+
+def test_numbers_beyond_those_of_a_column_are_none_of_its_values():
+    assert codes_array(np.array([1, 0]), (0, 1, 2**70), "x").tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("kind", ["category", "int64", "Int64", "float64", "object"])
+def test_codes_of_labels_of_text_are_taken_in_columns_of_every_kind(kind):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), pd.Series([0, 1] * 20)
+    release = sd.Release(target=sd.RandomizedResponse(2.0, categories=("no", "yes")))
+    corrected = sd.debias(sd.losses.squared_margin().recoded((0.0, 1.0)), release)
+    found = corrected.loss(np.ones(2), X, y.astype(kind) if kind != "object" else y.map({0: "no", 1: "yes"}))
+    np.testing.assert_array_equal(found, corrected.loss(np.ones(2), X, y.to_numpy()))

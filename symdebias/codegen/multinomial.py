@@ -12,8 +12,9 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
+from symdebias._blas import one_thread
 from symdebias.codegen.functions import logsumexp
-from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.codegen.score.columns import ScoreColumns
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Numbers of a matrix that is there at a time, and the fewest records that it is of.
 _NUMBERS, _FEWEST = 2**18, 128
+_MOST_CHUNKS = 8
 
 
 def multinomial_factor(expression: sp.Expr, scores: Sequence[sp.Symbol]) -> float | None:
@@ -88,16 +90,19 @@ class MultinomialDerivatives:
         """
         m, q, _ = self._sizes
         step = max(_FEWEST, _NUMBERS // (m * q))
+        shapes = (), (m * q,), (m, q * q), (m * q, m * q), (m * q if meat else 0,) * 2
 
         def passed(rows: slice) -> list[FloatArray]:
-            sums = [np.zeros(shape) for shape in ((), (m * q,), (m, q * q), (m * q, m * q), (m * q, m * q))]
+            sums = [np.zeros(shape) for shape in shapes]
             chunk = X[rows], y[rows], weights[rows] if len(weights) else weights
             for start in range(0, len(chunk[0]), step):
                 part = slice(start, start + step)
                 self._add(sums, theta, chunk[0][part], chunk[1][part], chunk[2][part], noise, meat=meat)
             return sums
 
-        first, *others = over_chunks(len(X), passed)
+        # Their sums are matrices: no more of them than a few are there at a time.
+        with one_thread():
+            first, *others = over_chunks(len(X), passed, max(CHUNK, -(-len(X) // _MOST_CHUNKS)))
         for other in others:
             for sum_of_all, more in zip(first, other, strict=True):
                 sum_of_all += more
@@ -107,9 +112,7 @@ class MultinomialDerivatives:
             place = slice(k * q, (k + 1) * q)
             hessian[place, place] += square.reshape(q, q)
         hessian *= self.factor / (2 * total)
-        return (
-            float(value) / total, gradient / total, hessian + hessian.T, outer / total if meat else np.zeros((0, 0))
-        )  # fmt: skip
+        return float(value) / total, gradient / total, hessian + hessian.T, outer / total
 
     def _add(
         self, sums: list[FloatArray], theta: Any, X: Any, y: Any, weights: FloatArray, noise: Any, *, meat: bool
@@ -121,9 +124,10 @@ class MultinomialDerivatives:
         if self.columns.intercept is not None:
             rows[:, self.columns.intercept] = 1.0
         slopes, _ = self.slopes(theta, X, y, weights, noise)
-        scores = rows @ theta.reshape(m, q).T
-        chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
+        with np.errstate(all="ignore"):
+            scores = rows @ theta.reshape(m, q).T
+            chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+            chances /= chances.sum(axis=1, keepdims=True)
         own = weights[:, None] if len(weights) else 1.0
         spread = (chances[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
         sums[0] += self.kernels.mean_loss(weighted=bool(len(weights)))(theta, X, y, weights, 1.0, noise)

@@ -159,9 +159,10 @@ class Signs:
             units = scores / (float(np.std(scores)) or 1.0)
             return _logistic_labels(units, self._steps_at(theta, scores), sums.means + move * moved)
 
+        of_clumped = tuple(labels(scores) for scores in clumped[:1])
         return [
             Likely(wide, tuple(labels(wide, move) for move in (-1.0, 0.0, 1.0))),
-            *(Likely(scores, (labels(clumped[0]),)) for scores in clumped),
+            *(Likely(scores, of_clumped) for scores in clumped),
             Likely(narrow, (labels(narrow),)),
         ]
 

@@ -47,8 +47,10 @@ def target_numbers(
     infinity are left to the caller.
     """
     if labels is not None and labels.is_text:
-        # Of a column of text NumPy would make objects to tell.
-        kind = getattr(getattr(y, "dtype", None), "kind", "") or np.asarray(y).dtype.kind
+        # Of a column of text NumPy would make objects to tell; one of categories has the type of these.
+        dtype = getattr(y, "dtype", None)
+        dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+        kind = getattr(dtype, "kind", "") or np.asarray(y).dtype.kind
         if kind == "b" and not {"False", "True"} <= set(labels.values):
             # As 0 and 1 they would be the places of labels, in the order that these happen to be declared in.
             raise TypeError(

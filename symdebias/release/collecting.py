@@ -1,7 +1,7 @@
 """True records as a schema declares them: missing values filled, categories recoded, numbers read from text.
 
-Records are recoded one by one. Messages name the column and the row, from 0 on, and the line of a file; what stands
-there is private, and never shown.
+What a value means does not depend on other records. Messages name the column and the row, from 0 on, and the line of a
+file; what stands there is private, and never shown.
 """
 
 import contextlib
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Where = Callable[[int], str]
 # Units of NumPy's dates without a time of day.
 _DAYS = ("Y", "M", "W", "D")
+# Types of which equal values are written alike, and so mean the same: 0.0 and -0.0 are not.
+_ALIKE = (str, int, bool)
 
 
 def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
@@ -123,16 +125,13 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
     if array.ndim != 1:
         raise ValueError(f"{column.name} has the shape {array.shape}. Give one value per record.")
     given = array.tolist()
-    # Values that are equal mean the same where they are of one type: true and 1 do not.
-    keys: Sequence[Any] = given if set(map(type, given)) == {str} else list(zip(map(type, given), given, strict=True))
+    keys: Sequence[Any] = given
+    if set(map(type, given)) != {str}:
+        pairs = zip(map(type, given), given, strict=True)
+        keys = [(kind, value) if kind in _ALIKE else row for row, (kind, value) in enumerate(pairs)]
     first: dict[Any, int] = {}
-    try:
-        for row, key in enumerate(keys):
-            first.setdefault(key, row)
-    except TypeError:
-        # Lists, say, which have no hash.
-        keys = range(len(given))
-        first = {row: row for row in keys}
+    for row, key in enumerate(keys):
+        first.setdefault(key, row)
     words = _words_of_missing(column, missing)
     read = {key: _read(column, given[row], words, functools.partial(where, row)) for key, row in first.items()}
     found = [read[key] for key in keys]

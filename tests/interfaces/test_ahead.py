@@ -67,6 +67,24 @@ def test_a_fit_asks_for_no_other_kernels(name, solver, asked):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.in_turn
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+def test_a_fit_to_many_labels_asks_for_no_other_kernels(solver, asked):
+    corrected = sd.debias(
+        sd.losses.softmax(18), sd.Release(target=sd.RandomizedResponse(6.0, categories=tuple(range(18))))
+    )
+    sd.compile_kernels(corrected, 2, solvers=(solver,))
+    ahead = dict(asked)
+    asked.clear()
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    options = {"random_state": 0, "batch_size": 30} if solver == "sgd" else {}
+    getattr(sd, solver)(corrected, X, np.arange(90) % 18, l2=10.0, **options)
+    assert asked
+    assert {name for key, name in asked.items() if key not in ahead} == set()
+    assert "mean_derivatives" not in ahead.values()
+
+
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "poisson", "least_squares"])
 def test_a_fit_with_an_offset_asks_for_no_other_kernels(loss, solver, asked):

@@ -7,6 +7,7 @@ import io
 import lzma
 import math
 import zipfile
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -359,6 +360,17 @@ def test_equal_values_of_other_types_mean_what_they_are():
     assert X["age"].tolist() == [39.0] * 5
     with pytest.raises(ValueError, match=r"age is no finite number in row 1.*true or false"):
         schema.collect({"smokes": ["1", "1"], "age": [1, True]})
+
+
+@pytest.mark.parametrize("values", [
+    [-0.0, 0.0, 1.0], [0.0, -0.0, 1.0], np.array([-0.0, 0.0, 1.0]), [Decimal("1"), Decimal("1.0"), "1.0"],
+    [1, 1.0, True], ["0.0", 0.0, -0.0],
+], ids=str)  # fmt: skip
+def test_what_a_value_means_does_not_depend_on_the_others(values):
+    schema = Schema({"epsilon": 1.0, "columns": {"c": {"categories": ["0.0", "1.0", "else"], "other": "else"}}})
+    alone = [schema.collect({"c": values[place : place + 1]})[0]["c"][0] for place in range(len(values))]
+    assert schema.collect({"c": values})[0]["c"].tolist() == alone
+    assert schema.collect({"c": values[::-1]})[0]["c"].tolist() == alone[::-1]
 
 
 @pytest.mark.parametrize("values", [["f", "x", SECRET], ["f", ["m"], SECRET], ["f", {}, SECRET]])
