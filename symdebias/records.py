@@ -23,7 +23,7 @@ from symdebias._arrays import (
 from symdebias._rows import Rows, has_any_row, paired, read_together, rows_of, spread, without_far
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
-from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
+from symdebias.codegen.plain import plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -640,7 +640,7 @@ class Records:
         """Return what stands beside the parameters of one score, shape (n, Q), for all records."""
         program = self.correction.program
         assert isinstance(program, ScoreProgram)
-        return design_rows(program, np.asarray(self.encoded[0][:]))
+        return program.columns.design_rows(np.asarray(self.encoded[0][:]))
 
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sum of outer products of the weighted gradients less a mean, over the total.

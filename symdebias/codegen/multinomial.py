@@ -15,7 +15,7 @@ from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
 from symdebias.codegen.functions import logsumexp
 from symdebias.codegen.parallel import CHUNK, over_chunks
-from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.columns import ScoreColumns, row_products
 
 if TYPE_CHECKING:
     from symdebias.codegen.kernels import Kernels
@@ -88,7 +88,7 @@ class MultinomialDerivatives:
         The last, the sum of the weighted gradients' outer products over the total, has the shape (0, 0) unless
         ``meat``.
         """
-        m, q, _ = self._sizes
+        _, q, m = self.columns.sizes
         step = max(_FEWEST, _NUMBERS // (m * q))
         shapes = (), (m * q,), (m, q * q), (m * q, m * q), (m * q if meat else 0,) * 2
 
@@ -118,32 +118,22 @@ class MultinomialDerivatives:
         self, sums: list[FloatArray], theta: Any, X: Any, y: Any, weights: FloatArray, noise: Any, *, meat: bool
     ) -> None:
         """Add what some records have to the sums of all."""
-        m, q, width = self._sizes
-        rows = np.zeros((len(X), q))
-        rows[:, self.columns.linear] = X[:, :width]
-        if self.columns.intercept is not None:
-            rows[:, self.columns.intercept] = 1.0
+        _, q, m = self.columns.sizes
+        rows = self.columns.design_rows(X)
         slopes, _ = self.slopes(theta, X, y, weights, noise)
         with np.errstate(all="ignore"):
             scores = rows @ theta.reshape(m, q).T
             chances = np.exp(scores - scores.max(axis=1, keepdims=True))
             chances /= chances.sum(axis=1, keepdims=True)
         own = weights[:, None] if len(weights) else 1.0
-        spread = (chances[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
+        spread = row_products(chances, rows)
         sums[0] += self.kernels.mean_loss(weighted=bool(len(weights)))(theta, X, y, weights, 1.0, noise)
         sums[1] += (slopes @ rows).ravel()
-        square = (rows[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
-        sums[2] += (chances * own).T @ square
+        sums[2] += (chances * own).T @ row_products(rows, rows)
         sums[3] += spread.T @ (spread * own)
         if meat:
-            gradients = (slopes.T[:, :, None] * rows[:, None, :]).reshape(len(X), -1)
+            gradients = row_products(slopes.T, rows)
             sums[4] += gradients.T @ gradients
-
-    @property
-    def _sizes(self) -> tuple[int, int, int]:
-        """The numbers of scores, of parameters of each, and of columns."""
-        p, q, m = self.columns.sizes
-        return m, q, p
 
     def slopes(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> tuple[FloatArray, FloatArray]:
         """Return the weighted slopes of records in the m scores, shape (m, n), and the Jacobian of no statistics."""

@@ -7,6 +7,7 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen.feature_program import FeatureProgram
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.program import Program
+from symdebias.codegen.score.columns import row_products
 from symdebias.codegen.score.constants import Constants, Tails
 from symdebias.codegen.score.normal import QuadraticForm, RecordNoise
 from symdebias.codegen.score.program import ScoreProgram
@@ -56,9 +57,9 @@ def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: Float
         values = (*theta, *(X[:, j] for j in range(len(program.features))), y)
         return np.stack([numeric(slope, symbols)(*values) for slope in program.gradient], axis=1)
     assert isinstance(program, ScoreProgram)
-    slopes, rows = np.stack(plain_slopes(program, theta, X, y), axis=1), design_rows(program, X)
+    slopes, rows = np.stack(plain_slopes(program, theta, X, y), axis=1), program.columns.design_rows(X)
     with np.errstate(all="ignore"):
-        return (slopes[:, :, None] * rows[:, None]).reshape(len(X), -1)
+        return row_products(slopes, rows)
 
 
 def plain_slopes(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> list[FloatArray]:
@@ -82,18 +83,3 @@ def plain_slopes(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: Flo
         if columns.intercept is not None:
             scores += parameters[:, columns.intercept, None]
         return [np.broadcast_to(numeric(slope, symbols)(*scores, y), len(X)) for slope in program.slopes]
-
-
-def design_rows(program: ScoreProgram, X: FloatArray) -> FloatArray:
-    """Return what stands beside the parameters of a score, shape (n, q): 0 where that is no column, nor a constant.
-
-    It is not to be written to: where columns are all that stands there it is X.
-    """
-    columns = program.columns
-    if columns.intercept is None and columns.linear == tuple(range(X.shape[1])) and columns.parameters == X.shape[1]:
-        return X
-    rows = np.zeros((len(X), columns.parameters))
-    rows[:, list(columns.linear)] = X[:, : len(columns.linear)]
-    if columns.intercept is not None:
-        rows[:, columns.intercept] = 1.0
-    return rows

@@ -200,7 +200,7 @@ def require_printable(expression: sp.Expr) -> None:
 
 
 def _refuse(node: sp.Basic, expression: sp.Expr) -> None:
-    allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN) if cls in _DECLARED | {*_REWRITTEN}))
+    allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN) if cls is not largest))
     raise TypeError(
         f"a kernel cannot evaluate {type(node).__name__} (in {expression}). It takes real numbers, "
         f"+, -, *, /, powers, Piecewise and {allowed}. Write the loss with these."

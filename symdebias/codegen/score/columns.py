@@ -78,6 +78,23 @@ class ScoreColumns:
                 ]
         return lines
 
+    def design_rows(self, matrix: FloatArray) -> FloatArray:
+        """Return what stands beside the parameters of a score, shape (n, q): 0 where that is no column, nor a constant.
+
+        It is not to be written to: where columns are all that stands there it is the matrix.
+        """
+        if (
+            self.intercept is None
+            and self.linear == tuple(range(matrix.shape[1]))
+            and self.parameters == matrix.shape[1]
+        ):
+            return matrix
+        rows = np.zeros((len(matrix), self.parameters))
+        rows[:, list(self.linear)] = matrix[:, : len(self.linear)]
+        if self.intercept is not None:
+            rows[:, self.intercept] = 1.0
+        return rows
+
     def gradients(
         self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray, out: FloatArray | None = None
     ) -> FloatArray:
@@ -114,6 +131,11 @@ class ScoreColumns:
                     rows[:, start + place] += slopes[k] * matrix[:, j]
             if self.intercept is not None:
                 rows[:, start + self.intercept] += slopes[k]
+
+
+def row_products(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the products of all numbers in each row of an array with all in the row of another, side by side."""
+    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(left), -1))
 
 
 def places_text(places: Sequence[int], index: str) -> str:
