@@ -19,7 +19,7 @@ from numba import types
 
 from symdebias.codegen import vectors
 from symdebias.codegen.along_rows import multiplied_and_added, spread_out
-from symdebias.codegen.vectors import data_of, loaded, parted, shuffled, stored, turned
+from symdebias.codegen.vectors import data_of, exchanged, loaded, parted, shuffled, stored, turned
 
 
 def first_wave(powers: int) -> int:
@@ -49,13 +49,7 @@ def turned_back(builder: Any, lines: list[Any], width: int) -> list[Any]:
     for group in (4, 2, 1):
         if group >= width:
             continue
-        low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
-        after = list(lines)
-        for n in range(len(lines)):
-            if n // group % 2 == 0:
-                after[n] = shuffled(builder, lines[n], lines[n + group], low)
-                after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
-        lines = after
+        lines = exchanged(builder, lines, group)
     size = 8
     while size > width:
         size //= 2
@@ -279,6 +273,8 @@ def text(powers: int, waves: int, apart: int) -> str:
         for name, (what, how) in made.items()
     )
     plain = plainly_multiplying, plainly_adding, plainly_dotting, plainly_to_lanes, plainly_to_rows
-    own = spread_out, multiplied_and_added, turned, first_wave, row_length, parts_of_row, lanes_of_row, turned_back
-    copied = vectors.copied(*vectors.SHARED, *own, multiplying, adding, dotting, to_lanes, to_rows, *plain)
+    own = first_wave, row_length, parts_of_row, lanes_of_row, exchanged, turned, turned_back
+    copied = vectors.copied(
+        *vectors.SHARED, *own, spread_out, multiplied_and_added, multiplying, adding, dotting, to_lanes, to_rows, *plain
+    )
     return f"{copied}\n\n{lines}\n"

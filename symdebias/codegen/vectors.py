@@ -119,6 +119,17 @@ def copying(columns: int) -> Callable[..., Any]:
     return copy
 
 
+def exchanged(builder: Any, lines: list[Any], group: int) -> list[Any]:
+    """Return vectors of eight numbers, of which pairs so far apart have exchanged groups of so many numbers."""
+    low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
+    after = list(lines)
+    for n in range(len(lines)):
+        if n // group % 2 == 0:
+            after[n] = shuffled(builder, lines[n], lines[n + group], low)
+            after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
+    return after
+
+
 def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
     """Return the columns of eight rows of 8, 4, 2 or 1 numbers, as vectors of eight."""
     # Rows whose numbers end up next to one another but for those of the stages below stand side by side.
@@ -135,13 +146,7 @@ def turned(builder: Any, lines: list[Any], width: int) -> list[Any]:
     for group in (1, 2, 4):
         if group >= width:
             break
-        low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
-        after = list(lines)
-        for n in range(len(lines)):
-            if n // group % 2 == 0:
-                after[n] = shuffled(builder, lines[n], lines[n + group], low)
-                after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
-        lines = after
+        lines = exchanged(builder, lines, group)
     return lines
 
 
@@ -235,7 +240,7 @@ def plainly_turning_some(width: int, apart: int) -> Callable[..., Any]:
 
 def text(columns: int, apart: int) -> str:
     """Return the definitions of what is made for so many columns, and of ``prefetch``."""
-    return f"""{copied(*SHARED, prefetching, copying, turned, turning, plainly_copying, plainly_turning)}
+    return f"""{copied(*SHARED, prefetching, copying, exchanged, turned, turning, plainly_copying, plainly_turning)}
 
 if config.DISABLE_JIT:
     prefetch = lambda array, place: None
@@ -257,7 +262,7 @@ def fill_text(apart: int, columns: int | None = None) -> str:
         if columns is None or any(width == own for _, own in parted(columns, 8))
     )
     ask = "prefetch = (lambda array, place: None) if config.DISABLE_JIT else intrinsic(prefetching)"
-    return f"{copied(*SHARED, prefetching, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
+    return f"{copied(*SHARED, prefetching, exchanged, turned, turning_some, plainly_turning_some)}\n\n{ask}\n{made}\n"
 
 
 def fill_lines(apart: int, columns: int | None = None) -> list[str]:
