@@ -10,14 +10,15 @@ from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import InferenceError
 from symdebias.inference import sandwich
-from symdebias.records import LOOKED_AT, Records
+from symdebias.records import LOOKED_AT, TESTED_RECORDS, Records, stride_to
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite, units_of
 
 # How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
 # within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
 LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
-# How many times more records than the last the next look at that takes, and from how many records on one is taken.
+# How many times more records than the tested ones the next look takes, and the one after it than that; and from how many
+# records on one is taken.
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
 _MANY_PARAMETERS = 200
@@ -122,7 +123,7 @@ def least_curvature(
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
     part = records.looked_at
-    stride = max(1, n // LOOKED_AT)
+    stride, tested = stride_to(LOOKED_AT, n), stride_to(TESTED_RECORDS, n)
     while True:
         look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian
@@ -133,8 +134,12 @@ def least_curvature(
         least = size / error if error > 0 else math.copysign(math.inf, size)
         if hessian is not None or least >= LEAST_CURVATURE or stride == 1:
             return least, found
-        stride = max(1, stride // _MORE)
-        part = records.thinned(stride)
+        if stride > tested:
+            # They are in memory.
+            stride, part = tested, records.tested
+        else:
+            stride = max(1, stride // _MORE)
+            part = records.thinned(stride)
 
 
 def curvature_of_records(records: Records, theta: FloatArray, metric: FloatArray, hessian: FloatArray) -> float:
