@@ -13,6 +13,7 @@ import gc
 import multiprocessing
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def resident(which: str) -> float:
     return 1024.0 * int(found.split()[1])
 
 
-def measured(name: str, kind: str, count: int, columns: int, told: Any) -> None:
+def measured(name: str, kind: str, count: int, columns: int) -> tuple[float, float]:
+    """Return how many bytes more were resident at the most, and the processor time in seconds."""
     WORK[name](columns, *records_of(min(count, FIRST), columns, kind))
     X, y = records_of(count, columns, kind)
     gc.collect()
@@ -102,8 +104,9 @@ def measured(name: str, kind: str, count: int, columns: int, told: Any) -> None:
     (PROCESS / "clear_refs").write_text("5")
     before, began = resident("VmRSS"), time.process_time()
     done = WORK[name](columns, X, y)
-    told.put((resident("VmHWM") - before, time.process_time() - began))
+    seconds, largest = time.process_time() - began, resident("VmHWM")
     del done
+    return largest - before, seconds
 
 
 def main() -> None:
@@ -119,11 +122,8 @@ def main() -> None:
     start = multiprocessing.get_context("spawn")
     for name in options.work:
         for kind in options.kinds:
-            told = start.Queue()
-            process = start.Process(target=measured, args=(name, kind, options.records, options.columns, told))
-            process.start()
-            extra, seconds = told.get()
-            process.join()
+            with ProcessPoolExecutor(1, start) as process:
+                extra, seconds = process.submit(measured, name, kind, options.records, options.columns).result()
             size = (4 if kind.startswith("float32") else 8) * options.records * options.columns
             print(f"{name:26}{kind:22}{extra / 1e6:8.1f}{extra / size:8.1%}{seconds:8.2f}", flush=True)
 

@@ -179,7 +179,9 @@ class Rows:
         places = rows
         if not isinstance(places, np.ndarray) or places.ndim != 1 or places.dtype.kind not in "iu":
             raise IndexError("rows are taken by a slice or by an array of their numbers.")
-        if len(places) and not (0 <= places.min() and places.max() < len(self)):
+        if not len(places):
+            return np.empty((0, *self.shape[1:]))
+        if not (0 <= places.min() and places.max() < len(self)):
             raise IndexError(f"there are {len(self)} rows, numbered from 0; got {places.min()} to {places.max()}.")
         return self._pick(places) if self._pick is not None else read_together([self], [places])[0][0]
 

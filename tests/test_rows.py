@@ -7,6 +7,7 @@ import pytest
 
 import symdebias as sd
 from symdebias._rows import TOGETHER, WINDOW, Rows, at_once, paired, read_together, runs, spread
+from symdebias.solvers import covariance
 
 COUNT = 40_000
 
@@ -227,8 +228,42 @@ def test_some_rows_are_read_where_they_are(order):
     for places in (*(slice(stride % 3, None, stride) for stride in (2, 7, 10, 101, 200)), runs(101, 3, 1)):
         some, whole = rows.only(places), array[places]
         assert (len(some), some.has_any_row) == (len(whole), True)
-        for part in (slice(None), slice(0, 1), slice(1, None, 3), slice(2, 3), np.array([0])):
+        for part in (slice(None), slice(0, 1), slice(1, None, 3), slice(2, 3), np.array([0]), np.arange(0)):
             assert np.array_equal(some[part], whole[part])
+
+
+def test_no_rows_are_not_asked_for():
+    """What makes rows may refuse none, as a release does."""
+
+    def make(part):
+        assert len(part) > 0
+        return part
+
+    for rows in (Rows.made_of(np.ones((90, 2)), make), Rows.made_of(in_order(np.ones((90, 2))), make)):
+        assert rows[np.arange(0)].shape == rows[5:5].shape == (0, 2)
+
+
+def test_some_records_decide_much_and_none_too_much(monkeypatch):
+    """Then none of many records is left out one by one, and none is read."""
+    left_out = []
+
+    def with_much(looked, sums, **how):
+        found = ask(looked, sums, **how)
+        left_out.append((float((sums[0] ** 2 / sums[2]).min()), len(found[0]), looked.stride))
+        return found
+
+    ask = covariance._LookedAt.with_much
+    monkeypatch.setattr(covariance._LookedAt, "with_much", with_much)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (210_000, 3))
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ [3.0, -2.0, 0.4])), 1.0, -1.0)
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.3)).privatize(X, y, random_state=1)
+    corrected = sd.debias(sd.losses.exponential(), noised.release)
+    expected, found = (sd.m_estimate(corrected, part, noised.y) for part in (noised.X, Rows.of_array(noised.X)))
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
+    for deciding, places, stride in left_out:
+        assert deciding < 1 / covariance._MUCH_LEVERAGE**2
+        assert (places, stride) == (0, 2)
 
 
 @pytest.mark.parametrize(("count", "stride"), [(99, 4), (1_000_000, 16), (480_007, 16), (2_000_000, 10), (479_999, 16)])

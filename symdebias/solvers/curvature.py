@@ -17,8 +17,8 @@ from symdebias.solvers.metric import definite, units_of
 # How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
 # within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
 LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
-# How many times more records than the tested ones the next look takes, and the one after it than that; and from how many
-# records on one is taken.
+# How many times more records a look takes than the one before, behind that at the tested ones; and from how many on one
+# is taken.
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
 _MANY_PARAMETERS = 200
