@@ -49,7 +49,7 @@ class CalibrationCurve:
     score_variance : float
         s, the variance of all noise of the score.
     records : int
-        The number of records.
+        The number of records with weight.
 
     Examples
     --------

@@ -66,7 +66,7 @@ class Estimate:
         Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
         taken as normal, or for signs of scores as spread like the released ones.
     records : int
-        The number of records.
+        The number of records with weight.
     metric : str
         What was estimated.
     method : str

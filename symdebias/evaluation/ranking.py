@@ -18,7 +18,7 @@ from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.ratios import bent_by, error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.scores import ReleasedScores, Spread
+from symdebias.evaluation.scores import ReleasedScores, Spread, quantiles
 from symdebias.evaluation.signs import (
     Signs,
     SmoothSigns,
@@ -178,7 +178,7 @@ class SmoothPairSigns(PairSigns):
 
     def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
         """Return slopes less signs."""
-        apart = nodes[:, None] - nodes
+        apart = _apart(nodes)
         return np.asarray(self.smooth.slope(apart) - np.sign(apart))
 
 
@@ -213,7 +213,7 @@ class ZonalPairSigns(PairSigns):
         if self.signs.scores[theta.tobytes()].zonal is None:
             return super().errors(theta, nodes)
         values = self.signs.legendre(theta, nodes)
-        return np.asarray(values @ self.coefficients(theta) @ values.T - np.sign(nodes[:, None] - nodes))
+        return np.asarray(values @ self.coefficients(theta) @ values.T - np.sign(_apart(nodes)))
 
     def coefficients(self, theta: FloatArray) -> FloatArray:
         """Return c, of least mean squared error over pairs of likely scores, the variance as ridge."""
@@ -381,6 +381,12 @@ class Pairs:
         return self.mass * self.opposite - self.same
 
 
+def _apart(nodes: FloatArray) -> FloatArray:
+    """Return the differences of scores, shape (k, k): none of those that only rounding parts."""
+    apart = nodes[:, None] - nodes
+    return np.where(np.abs(apart) > _SAME * np.abs(nodes).max(), apart, 0.0)
+
+
 def _among(part: Records, *, judge: AreaUnderCurve, theta: FloatArray) -> Pairs:
     own = judge if part is judge.records else judge.on(part)
     return functools.reduce(
@@ -429,12 +435,12 @@ def pair_signs(signs: Signs, *, radius: float | None) -> PairSigns:
         return found
     between = [_of_differences(spread) for spread in signs.spreads.values()]
     some = [scores.taken(signs.records.some).estimates for scores in signs.scores.values()]
-    sizes = [np.abs(scores - np.median(scores)) for scores in some]
+    weights = signs.records.weights[signs.records.some]
     smooth = sign_surrogate(
         max(spread.radius for spread in between) if radius is None else 2 * radius,
         max(spread.noise for spread in between),
         _SQUARED_ERROR * signs.records.effective,
-        math.sqrt(2) * usual_size(np.concatenate(sizes)),
+        math.sqrt(2) * usual_size([scores - quantiles(scores, weights, 0.5) for scores in some], weights),
     )
     return SmoothPairSigns(signs, smooth=smooth)
 

@@ -369,5 +369,5 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
 
 
 def _extremes(part: Records) -> tuple[float, float]:
-    target = part.unbiased_target()
-    return float(target.min()), float(target.max())
+    target = part.unbiased_target()[part.weights > 0]
+    return float(target.min(initial=math.inf)), float(target.max(initial=-math.inf))

@@ -13,6 +13,7 @@ import numpy as np
 
 from symdebias._arrays import (
     FloatArray,
+    IntegerArray,
     check_same_index,
     cluster_codes,
     label_array,
@@ -186,15 +187,18 @@ class Records:
         return len(self.weights)
 
     def require_several(self) -> "Records":
-        """Return the same records, two at least.
+        """Return the same records, of which two at least have weight.
 
         Raises
         ------
         ValueError
             It is one.
         """
-        if len(self) < 2:
-            raise ValueError("one record has no standard error. Evaluate on two records or more.")
+        if len(self) < 2 or not self.effective > 1:
+            raise ValueError(
+                "one record has no standard error, whatever it is beside others of weight 0. Evaluate on two records "
+                "or more."
+            )
         return self
 
     @property
@@ -249,9 +253,11 @@ class Records:
         return [slice(start, min(start + ROWS, len(self))) for start in range(0, len(self), ROWS)]
 
     @property
-    def some(self) -> slice:
-        """Records at equal distances that quantiles are told from; all of them unless they are many."""
-        return slice(None, None, max(1, -(-len(self) // SAMPLED)))
+    def some(self) -> slice | IntegerArray:
+        """Records at equal distances that quantiles are told from; all those of weight unless they are many."""
+        present = np.flatnonzero(self.weights)
+        step = slice(None, None, max(1, -(-len(present) // SAMPLED)))
+        return step if len(present) == len(self) else present[step]
 
     def only(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -358,7 +364,8 @@ class Records:
         if self.clusters is not None:
             parts = self._without_each(parts)
             return mean, math.sqrt((len(parts) - 1) / len(parts) * float(parts @ parts))
-        error = math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+        present = np.count_nonzero(self.weights)
+        error = math.sqrt(present / (present - 1) * float(parts @ parts))
         return mean, error * pull_of(float(self.share.max()))
 
     def error_law(self, values: FloatArray) -> ErrorLaw:

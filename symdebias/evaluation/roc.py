@@ -47,7 +47,7 @@ class RocCurve:
     area : Estimate
         The area under the curve, from pairs of records and not from these rates.
     records : int
-        The number of records.
+        The number of records with weight.
     clusters : int or None
         The number of clusters G that standard errors are over.
 

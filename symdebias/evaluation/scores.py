@@ -146,7 +146,8 @@ class ReleasedScores:
             np.matmul(block, by_column, out=linear[rows])
             linear[rows] += constant
             if known.any():
-                bound = max(bound, float(np.abs(block @ known + constant).max()))
+                sizes = np.abs(block @ known + constant)[records.weights[rows] > 0]
+                bound = max(bound, float(sizes.max(initial=0.0)))
             for own, (column, _) in zip(codes, coded, strict=True):
                 own[rows] = block[:, column.column].astype(np.int64)
         for group, (_, mechanism) in enumerate(release.groups):
@@ -365,6 +366,23 @@ class ReleasedScores:
                 )
 
 
+def quantiles(values: FloatArray, weights: FloatArray, shares: Any) -> FloatArray:
+    """Return quantiles of numbers with weights, on lines between the middles of what each has of all.
+
+    Parameters
+    ----------
+    values : array of shape (m,), float64
+        The numbers.
+    weights : array of shape (m,), float64
+        Their weights, of which one at least is positive.
+    shares : array of float64
+        Between 0 and 1.
+    """
+    values, weights = values[weights > 0], weights[weights > 0]
+    order, share = np.argsort(values), weights / weights.sum()
+    return np.asarray(np.interp(shares, np.cumsum(share[order]) - share[order] / 2, values[order]))
+
+
 @dataclass(frozen=True)
 class Spread:
     """Where true scores (true residuals) lie, as far as released records tell.
@@ -466,8 +484,8 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
 def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:
     """Return weighted sums of estimates and of their squares, the extremes, a bound, and the noise."""
     first, second, bound, noise = _estimated(part, theta, is_residual)
-    sums = np.array([part.weights @ first, part.weights @ second])
-    return sums, float(first.min()), float(first.max()), bound, noise
+    sums, own = np.array([part.weights @ first, part.weights @ second]), first[part.weights > 0]
+    return sums, float(own.min(initial=math.inf)), float(own.max(initial=-math.inf)), bound, noise
 
 
 def _influences(part: Records, *, theta: FloatArray, is_residual: bool, mean: float, second: float) -> FloatArray:
@@ -493,7 +511,7 @@ def _estimated(part: Records, theta: FloatArray, is_residual: bool) -> tuple[Flo
         second = second - 2 * first * residual + residual**2 - extra
         first = first - residual
         if noise is None:
-            bound += float(np.abs(residual).max())
+            bound += float(np.abs(residual[part.weights > 0]).max(initial=0.0))
         else:
             declared = part.release.target_radius
             bound += math.inf if declared is None else declared

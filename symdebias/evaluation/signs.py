@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
+from symdebias.evaluation.scores import NODES, ReleasedScores, Spread, quantiles
 from symdebias.evaluation.sums import Sums
 from symdebias.evaluation.unfolding import unfolded_scores
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
@@ -133,11 +133,8 @@ class Signs:
 
     def _found_quantiles(self, theta: FloatArray, count: int) -> FloatArray:
         some = self.records.some
-        released, weights = self.scores[theta.tobytes()].taken(some).estimates, self.records.weights[some]
-        share = weights / weights.sum()
-        order = np.argsort(released)
-        shares = np.cumsum(share[order]) - share[order] / 2
-        return np.asarray(np.interp((np.arange(count) + 0.5) / count, shares, released[order]))
+        released = self.scores[theta.tobytes()].taken(some).estimates
+        return quantiles(released, self.records.weights[some], (np.arange(count) + 0.5) / count)
 
     def cases(self, theta: FloatArray, label_model: str) -> list[Likely]:
         """Return what a bias has to hold for: scores drawn in, clumped ones, and narrow ones last.
@@ -392,7 +389,7 @@ def signs_of(
         reach + max(map(abs, thresholds)),
         max(spread.noise for spread in spreads.values()),
         SQUARED_ERROR * records.effective,
-        usual_size(np.concatenate([np.abs(one.taken(records.some).estimates) for one in scores.values()])),
+        usual_size([one.taken(records.some).estimates for one in scores.values()], records.weights[records.some]),
     )
     return SmoothSigns(records, scores, smooth, spreads)
 
@@ -501,9 +498,10 @@ def sign_surrogate(radius: float, noise: float, records: float, unit: float) -> 
     return one.from_units(unit)
 
 
-def usual_size(sizes: FloatArray) -> float:
+def usual_size(scores: Sequence[FloatArray], weights: FloatArray) -> float:
     """Return half the scale of released scores, by their median: resolution about 0 must not hang on the tails."""
-    return float(np.median(sizes)) / 1.35 or float(np.mean(sizes)) or 1.0
+    sizes, own = np.abs(np.concatenate(scores)), np.tile(weights, len(scores))
+    return float(quantiles(sizes, own, 0.5)) / 1.35 or float(np.average(sizes, weights=own)) or 1.0
 
 
 def _damped(smooth: Surrogate, variance: float) -> Surrogate:

@@ -28,7 +28,7 @@ class Sums:
     Attributes
     ----------
     records : int
-        How many records.
+        How many records with weight.
     weight, square : float
         The sums of their weights w, and of w^2.
     means : array of shape (k,), float64
@@ -38,7 +38,7 @@ class Sums:
     second : array of shape (k, k), float64
         The sums of w^2 (v - m)(v - m)'.
     low, high : array of shape (k,), float64
-        The smallest and the largest numbers.
+        The smallest and the largest numbers of records with weight.
     heaviest : float
         The largest weight.
     clusters : tuple of arrays of shapes (G,), (G,) and (G, k), or None
@@ -60,16 +60,17 @@ class Sums:
     def of(cls, values: FloatArray, weights: FloatArray, clusters: Any = None) -> "Sums":
         """Return those of values of shape (n, k), with the cluster of each record where there are any."""
         total = float(weights.sum())
-        # A part whose records have no weight has no mean, and its extremes count.
+        own = values if weights.all() else values[weights > 0]
+        # A part whose records have no weight has no mean.
         means = weights @ values / total if total > 0 else np.zeros(values.shape[1])
         centred, squares = values - means, weights**2
         by_cluster = None
         if clusters is not None:
             by_cluster = _grouped(clusters, weights, values * weights[:, None])
         return cls(
-            len(values), total, float(squares.sum()), means, squares @ centred,
-            (centred * squares[:, None]).T @ centred, values.min(axis=0), values.max(axis=0),
-            float(weights.max()), by_cluster,
+            len(own), total, float(squares.sum()), means, squares @ centred,
+            (centred * squares[:, None]).T @ centred, own.min(axis=0, initial=math.inf),
+            own.max(axis=0, initial=-math.inf), float(weights.max()), by_cluster,
         )  # fmt: skip
 
     @classmethod
@@ -105,8 +106,8 @@ class Sums:
 
     @property
     def count_of_clusters(self) -> int | None:
-        """The number of clusters; None where there are none."""
-        return None if self.clusters is None else len(self.clusters[0])
+        """The number of clusters with weight; None where there are none."""
+        return None if self.clusters is None else int(np.count_nonzero(self.clusters[1]))
 
     def mean(self, of: FloatArray) -> float:
         """Return the mean of a combination of the numbers."""

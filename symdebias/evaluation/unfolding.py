@@ -45,7 +45,7 @@ def unfolded_scores(released: ReleasedScores, weights: FloatArray, start: FloatA
     """
     if released.categories or not released.noise > 0:
         return None
-    scores = released.estimates
+    scores, weights = released.estimates[weights > 0], weights[weights > 0]
     width = math.sqrt(released.noise) / _PER_DEVIATION
     low, high = float(scores.min()), float(scores.max())
     cells = int((high - low) / width) + 2

@@ -782,8 +782,66 @@ def test_far_records_of_weight_0_do_not_matter(metric):
     alone = sd.evaluation.evaluate([0.8, -0.4], noised.X[3:], noised.y[3:], **how)
     beside = sd.evaluation.evaluate([0.8, -0.4], far, noised.y, sample_weight=weights, **how)
     assert beside.value == pytest.approx(alone.value, rel=1e-9)
-    assert beside.standard_error == pytest.approx(alone.standard_error, rel=1e-4)
-    assert beside.bias == pytest.approx(alone.bias, rel=1e-4, abs=1e-12)
+    assert beside.standard_error == pytest.approx(alone.standard_error, rel=1e-9)
+    assert beside.bias == pytest.approx(alone.bias, rel=1e-9, abs=1e-12)
+
+
+WITHOUT_WEIGHT = {
+    "laplace": sd.Release(
+        {name: sd.LaplaceMechanism(15.0, bounds=(-3, 3)) for name in "ab"}, sd.RandomizedResponse(1.0)
+    ),
+    "one public": sd.Release({"a": sd.GaussianMechanism.from_scale(0.4)}, noiseless=("b",), fit_intercept=True),
+    "category": sd.Release(
+        {"a": sd.RandomizedResponse(2.0, categories=(-1.0, 0.0, 1.0)), "b": sd.GaussianMechanism.from_scale(0.3)},
+        sd.RandomizedResponse(2.0),
+        fit_intercept=True,
+    ),
+    "numbers": sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.4)}, sd.GaussianMechanism.from_scale(0.5)),
+}
+
+
+OF_NUMBERS = ("squared_error", "r2", sd.losses.huber())
+OF_LABELS = ("log_loss", "brier", "accuracy", "f1", "roc_auc", sd.losses.hinge())
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        (name, metric)
+        for name in WITHOUT_WEIGHT
+        for metric in (OF_NUMBERS if name == "numbers" else (*OF_LABELS, *OF_NUMBERS))
+    ],
+    ids=str,
+)
+def test_what_records_of_weight_0_hold_does_not_matter(name, metric):
+    """Sizes of scores, extremes and counts are those of the others."""
+    release, rng = WITHOUT_WEIGHT[name], np.random.default_rng(1)
+    X = np.clip(rng.normal(size=(600, 2)) * [1.0, 0.6], -3, 3)
+    score = X @ [1.0, -0.5] - 0.7
+    X[:, 0] = np.digitize(X[:, 0], [-0.5, 0.5]) if name == "category" else X[:, 0]
+    y = score + rng.normal(size=600) if name == "numbers" else np.where(score + rng.logistic(size=600) > 0, 1.0, -1.0)
+    noised = release.privatize(X, y, random_state=0)
+    weights = rng.exponential(size=600) * (rng.random(600) > 0.4)
+    absent = weights == 0
+    other, targets = noised.X.copy(), noised.y.copy()
+    other[absent, 1] *= 1.3
+    targets[absent] = 1.0
+    theta = np.linspace(0.8, -0.4, len(release.design(2).parameters))
+    how = {"metric": metric, "release": release}
+    alone = sd.evaluation.evaluate(theta, noised.X[~absent], noised.y[~absent], sample_weight=weights[~absent], **how)
+    beside = sd.evaluation.evaluate(theta, other, targets, sample_weight=weights, **how)
+    assert (beside.records, alone.records) == (len(weights[~absent]),) * 2
+    assert beside.value == pytest.approx(alone.value, rel=1e-9)
+    assert beside.standard_error == pytest.approx(alone.standard_error, rel=1e-9)
+    assert beside.bias == pytest.approx(alone.bias, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "squared_error", "accuracy"])
+def test_one_record_beside_others_of_weight_0_is_refused(metric):
+    X, y = np.random.default_rng(0).normal(size=(50, 2)), np.tile([1.0, -1.0], 25)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+    with pytest.raises(ValueError, match="one record has no standard error"):
+        evaluate(THETA, X, y, metric=metric, release=release, sample_weight=np.arange(50) // 49)
 
 
 def test_scores_of_public_columns_are_bounded_by_what_they_are():
