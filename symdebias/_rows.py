@@ -258,7 +258,7 @@ def read_together(sources: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[F
 
 
 @contextlib.contextmanager
-def counted_from(first: int, place: str = "", every: int = 1) -> Iterator[None]:
+def counted_from(first: int, place: str = "", every: int | IntegerArray = 1) -> Iterator[None]:
     """Raise errors of a part of the records with their rows counted from the first record of all.
 
     Parameters
@@ -267,15 +267,20 @@ def counted_from(first: int, place: str = "", every: int = 1) -> Iterator[None]:
         The row of all records that is row 0 of the part.
     place : str
         What the part is called, for the message.
-    every : int
-        How far the rows of the part are from each other among all.
+    every : int or array of int
+        How far the rows of the part are from each other among all, or the places of all of them.
     """
+
+    def counted(found: re.Match[str]) -> str:
+        row = int(found[1])
+        return f"row {(row * every if isinstance(every, int) else every[row]) + first}"
+
     try:
         yield
     except (TypeError, ValueError) as error:
         if len(error.args) == 1:
-            counted = re.sub(r"\brow (\d+)\b", lambda found: f"row {int(found[1]) * every + first}", f"{error.args[0]}")
-            error.args = (f"{place}: {counted}" if place else counted,)
+            said = re.sub(r"\brow (\d+)\b", counted, f"{error.args[0]}")
+            error.args = (f"{place}: {said}" if place else said,)
         raise
 
 

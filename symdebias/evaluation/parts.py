@@ -1,7 +1,7 @@
 """Released records that lie in parts: read block by block, or where they are, in each pass over them.
 
 What is asked of all records goes from part to part, and sums come back. Some records are kept, at equal distances among
-all: quantiles of scores are told from them, and what a metric needs to be set up.
+all with weight: quantiles of scores are told from them, and what a metric needs to be set up.
 """
 
 import functools
@@ -11,9 +11,9 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_codes, is_table, weights_array
+from symdebias._arrays import FloatArray, IntegerArray, check_same_index, cluster_codes, is_table, weights_array
 from symdebias._rows import Rows, counted_from
-from symdebias.evaluation.records import ROWS, SAMPLED, Records, release_of
+from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, release_of
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 
@@ -40,18 +40,20 @@ class PartedRecords(Records):
         How many they are.
     weight, square : float
         The sums of their weights and of the squares of these.
-    every : int
-        How far those at hand are from each other among all.
+    every : int or array of int
+        How far those at hand are from each other among all, or the places of all of them.
     """
 
     parts: Parts | None = None
     count: int = 0
     weight: float = 0.0
     square: float = 0.0
-    every: int = 1
+    every: int | IntegerArray = 1
 
     @classmethod
-    def of(cls, some: Records, parts: Parts, *, count: int, weight: float, square: float, every: int) -> Self:
+    def of(
+        cls, some: Records, parts: Parts, *, count: int, weight: float, square: float, every: int | IntegerArray
+    ) -> Self:
         """Return records of which some, at equal distances, are at hand."""
         return cls(**_fields(some), parts=parts, count=count, weight=weight, square=square, every=every)
 
@@ -143,23 +145,34 @@ class _Blocks:
     noise_scale: Any
     check: Callable[..., Records]
 
-    def rows(self, rows: slice) -> Records:
-        """Return some consecutive records, checked, or some at equal distances."""
+    def rows(self, rows: slice | IntegerArray, first: int = 0, *, knows_weights: bool = False) -> Records:
+        """Return some records, checked; `first` is the row of the first of consecutive ones.
+
+        `knows_weights` is as for `Records.checked`.
+        """
         offset = None if self.offset is None else self.offset[rows]
         scales = None if self.noise_scale is None else self.noise_scale[rows]
         y = None if self.y is None else self.y[rows]
-        found = self.check(self.X[rows], y, offset=offset, noise_scale=scales)
-        if self.weights is not None:
-            found = replace(found, weights=self.weights[rows])
-        return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=rows.start)
+        weights = None if self.weights is None else self.weights[rows]
+        present = None if weights is None or not weights.any() else weights
+        found = self.check(
+            self.X[rows], y, offset=offset, noise_scale=scales, sample_weight=present, knows_weights=knows_weights
+        )
+        if weights is not None:
+            found = replace(found, weights=weights)
+        return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=first)
 
     def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
-        """Yield what a function says of each block, in order."""
+        """Yield what a function says of each block that has weight, in order."""
         count = len(self.X)
         for start in range(0, count, ROWS):
             with counted_from(start):
-                said = work(self.rows(slice(start, min(start + ROWS, count))))
-            yield said
+                # Of weights those of records at equal distances told enough.
+                block = self.rows(slice(start, min(start + ROWS, count)), start, knows_weights=True)
+                has_weight = bool(block.weights.any())
+                said = work(block) if has_weight else None
+            if has_weight:
+                yield said
 
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of each block, put together."""
@@ -212,9 +225,10 @@ def checked_records(
         None if noise_scale is None else np.asarray(noise_scale),
         functools.partial(_checked, model=model, release=release, target_values=target_values),
     )
-    every = max(1, -(-count // SAMPLED))
+    places = at_equal_distances(np.ones(count) if blocks.weights is None else blocks.weights, SAMPLED)
+    every = places.step if isinstance(places, slice) else places
     with counted_from(0, every=every):
-        some = blocks.rows(slice(0, count, every))
+        some = blocks.rows(places)
     weight, square = float(count), float(count)
     if blocks.weights is not None:
         weight, square = float(blocks.weights.sum()), float(blocks.weights @ blocks.weights)

@@ -130,8 +130,12 @@ class Records:
         target_values: Any = None,
         offset: Any = None,
         noise_scale: Any = None,
+        knows_weights: bool = False,
     ) -> "Records":
-        """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
+        """Return checked records, with arguments as for `evaluate`: a Fit says what is not given.
+
+        `knows_weights` says that it was looked at before whether weights are made of what was noised.
+        """
         release = named_by(release_of(model, release, has_scales=noise_scale is not None), X)
         check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset, noise_scale=noise_scale)
         if noise_scale is not None and release.coupling is not None:
@@ -164,7 +168,7 @@ class Records:
             target = release.released_target(y, rows=rows)
         require_squares(matrix, "X")
         require_squares(target, "y")
-        if sample_weight is not None:
+        if sample_weight is not None and not knows_weights:
             refuse_weights_of_noise(release, matrix, target, weights)
         if not weights.all():
             matrix, target = without_far((matrix, target), weights)
@@ -255,9 +259,7 @@ class Records:
     @property
     def some(self) -> slice | IntegerArray:
         """Records at equal distances that quantiles are told from; all those of weight unless they are many."""
-        present = np.flatnonzero(self.weights)
-        step = slice(None, None, max(1, -(-len(present) // SAMPLED)))
-        return step if len(present) == len(self) else present[step]
+        return at_equal_distances(self.weights, SAMPLED)
 
     def only(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -657,6 +659,13 @@ def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:
     if np.count_nonzero(present) < 2:
         raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
     return np.asarray(parts[present] / np.maximum(1 - shares[present], np.finfo(float).eps))
+
+
+def at_equal_distances(weights: FloatArray, count: int) -> slice | IntegerArray:
+    """Return the places of about so many of the records with weight, at equal distances among these."""
+    present = np.count_nonzero(weights)
+    step = slice(None, None, max(1, -(-present // count)))
+    return step if present == len(weights) else np.flatnonzero(weights)[step]
 
 
 def pull_of(share: float) -> float:

@@ -244,6 +244,38 @@ def test_memory_maps_and_files_are_judged_in_little_memory(tmp_path):
     same(found, evaluate(theta, np.array(X), np.array(y), **how))
 
 
+@pytest.mark.parametrize("metric", ["log_loss", "accuracy", "roc_auc", "f1"])
+@pytest.mark.parametrize("read", [Rows.of_array, in_order], ids=["any row", "in order"])
+def test_records_of_weight_0_by_blocks(metric, read, monkeypatch):
+    """Far ones, and whole blocks of them: quantiles are told from the same records as in memory."""
+    small(monkeypatch)
+    records = noised("normal")
+    rng = np.random.default_rng(8)
+    weights = rng.exponential(size=COUNT) * (rng.random(COUNT) > 0.3)
+    weights[:500] = 0.0
+    X = np.where(weights[:, None] > 0, records.X, 1e6)
+    how = {"metric": metric, "release": records.release, "sample_weight": weights}
+    found, expected = (evaluate(theta_of("normal"), part, records.y, **how) for part in (read(X), X))
+    same(found, expected)
+    present = weights > 0
+    how["sample_weight"] = weights[present]
+    same(found, evaluate(theta_of("normal"), records.X[present], records.y[present], **how))
+
+
+def test_labels_are_named_by_their_row_of_all_beside_records_of_weight_0(monkeypatch):
+    """Labels that no noise was put on are looked at where records are at hand."""
+    small(monkeypatch)
+    X, y, weights = (
+        np.random.default_rng(0).uniform(-1, 1, (COUNT, 2)),
+        np.tile([-1.0, 1.0], COUNT // 2),
+        np.ones(COUNT),
+    )
+    weights[np.arange(COUNT) % 3 == 0], y[2_000] = 0.0, 0.5
+    for part in (X, in_order(X)):
+        with pytest.raises(ValueError, match="row 2000"):
+            evaluate([1.0, 1.0], part, y, metric="accuracy", release=sd.Release(NORMAL), sample_weight=weights)
+
+
 def test_bad_records_are_named_by_their_row_of_all(monkeypatch):
     small(monkeypatch)
     records, how = noised("labels"), {"metric": "accuracy", "release": RELEASES["labels"]}

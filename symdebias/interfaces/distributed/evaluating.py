@@ -522,14 +522,17 @@ def _checked_records(
             "X has no records in any partition, or every sample_weight is zero. Pass a collection with two at least."
         )
     places = _Places(partitions.only(full), how)
-    counts, weights, squares, labels = zip(*(said[place] for place in full), strict=True)
+    counts, present, weights, squares, labels = zip(*(said[place] for place in full), strict=True)
     if clusters is not None:
         require_clusters(len(np.unique(np.concatenate(labels))))
-    count = sum(counts)
-    every = max(1, -(-count // SAMPLED))
-    starts = np.cumsum([0, *counts[:-1]])
-    parts = places.said(_some, [(slice(int(-start % every), None, every),) for start in starts])
-    columns = [None if one[0] is None else np.concatenate(one) for one in zip(*parts, strict=True)]
+    step = max(1, -(-sum(present) // SAMPLED))
+    before = np.cumsum([0, *present[:-1]])
+    parts = places.said(_some, [(slice(int(-start % step), None, step),) for start in before])
+    columns = [
+        None if one[0] is None else np.concatenate(one) for one in zip(*(part[1:] for part in parts), strict=True)
+    ]
+    count, starts = sum(counts), np.cumsum([0, *counts[:-1]])
+    every = np.concatenate([start + part[0] for start, part in zip(starts, parts, strict=True)])
     first = next(place for place, part in enumerate(parts) if len(part[0]))
     (sample,) = _Places(places.partitions.only([first]), how).said(_first)
     sample = replace(
@@ -543,38 +546,47 @@ def _checked_records(
 
 
 def _records(
-    X: Any, y: Any, weights: Any, clusters: Any, offset: Any, model: Any, release: Any, target_values: Any
+    X: Any, y: Any, weights: Any, clusters: Any, offset: Any, model: Any, release: Any, target_values: Any,
+    knows_weights: bool,
 ) -> Records:  # fmt: skip
-    found = Records.checked(model, X, y, release, sample_weight=weights, target_values=target_values, offset=offset)
+    found = Records.checked(
+        model, X, y, release, sample_weight=weights, target_values=target_values, offset=offset,
+        knows_weights=knows_weights,
+    )  # fmt: skip
     return found if clusters is None else replace(found, clusters=cluster_labels(clusters, rows=len(found)))
 
 
 def _checked(
     X: Any, y: Any, weights: Any, clusters: Any, offset: Any, *, model: Any, release: Any, target_values: Any
-) -> tuple[int, float, float, Any] | None:
-    """Return the number of records, sums of weights and of their squares, and two clusters; None if none has weight."""
+) -> tuple[int, int, float, float, Any] | None:
+    """Return the numbers of records and of those with weight, sums of weights and of their squares, and two clusters.
+
+    None stands for all where no record has weight.
+    """
     if not len(X):
         return None
     if is_without_weight(weights, len(X)):
-        _records(X, y, None, clusters, offset, model, release, target_values)
+        _records(X, y, None, clusters, offset, model, release, target_values, False)
         return None
-    records = _records(X, y, weights, clusters, offset, model, release, target_values)
+    records = _records(X, y, weights, clusters, offset, model, release, target_values, False)
     own = records.weights
     two = None if clusters is None else np.unique(records.clusters)[:2]
-    return len(records), float(own.sum()), float(own @ own), two
+    return len(records), int(np.count_nonzero(own)), float(own.sum()), float(own @ own), two
 
 
 def _of_records(
     X: Any, y: Any, weights: Any, clusters: Any, offset: Any, *more: Any,
     work: Any, model: Any, release: Any, target_values: Any,
 ) -> Any:  # fmt: skip
-    return work(_records(X, y, weights, clusters, offset, model, release, target_values), *more)
+    # Records of partitions have been checked once.
+    return work(_records(X, y, weights, clusters, offset, model, release, target_values, True), *more)
 
 
 def _some(records: Records, rows: slice) -> tuple[Any, ...]:
-    """Return columns, targets, weights and clusters of some records, without what they are parts of."""
+    """Return the places, columns, targets, weights and clusters of some records with weight, by themselves."""
+    places = np.flatnonzero(records.weights)[rows]
     own = (records.matrix, records.target, records.weights, records.clusters)
-    return tuple(None if one is None else np.array(one[rows]) for one in own)
+    return places, *(None if one is None else np.array(one[places]) for one in own)
 
 
 def _first(records: Records) -> Records:

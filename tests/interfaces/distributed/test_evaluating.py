@@ -280,3 +280,23 @@ def test_ways_to_call_cross_validation_wrong():
         sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, **options | {"metric": "r2"})
     with pytest.raises(ValueError, match="folds"):
         sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, folds=1, **options)
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "accuracy", "roc_auc"])
+def test_records_of_weight_0(metric, monkeypatch):
+    """Far ones, and whole partitions of them: quantiles are told from the same records as in memory."""
+    for module in ("evaluation.records", "interfaces.distributed.evaluating"):
+        monkeypatch.setattr(f"symdebias.{module}.SAMPLED", 1_000)
+    X, y, weights = (np.array(one, dtype=float) for one in released(LABELLED))
+    weights[: COUNT // 3 + 7], weights[::5] = 0.0, 0.0
+    X[weights == 0] = 1e6
+    how = {"metric": metric, "release": LABELLED}
+    found = sd.distributed.evaluate(
+        THETA,
+        da.from_array(X, chunks=(700, 2)),
+        da.from_array(y, chunks=700),
+        sample_weight=da.from_array(weights, chunks=700),
+        **how,
+    )
+    compared(found, sd.evaluation.evaluate(THETA, X, y, sample_weight=weights, **how))
+    assert found.records == np.count_nonzero(weights)
