@@ -75,8 +75,9 @@ def levelling_of(
     Returns
     -------
     array of shape (Q, 2), float64, or None
-        c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, an
-        interval of 95% ends where the test does, the bias added. None where all are 0.
+        c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, or
+        what `symdebias.inference.Inference` has for it beyond a bias, an interval of 95% ends where the test does, the
+        bias added. None where all are 0.
 
     Notes
     -----
@@ -142,11 +143,12 @@ def levelling_of(
             if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
                 continue
             end = own + _end(_beyond(test.statistic, reach), enough)
-            # What is left of the bias, and of the variance, where there is no end.
-            least = critical_value(_LEVEL, own if bend == 0 else 0.0)
-            found[place, side] = max(
-                0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
-            )
+            # What is left of the variance where there is no end.
+            unbiased, left = critical_value(_LEVEL), bend
+            if math.isfinite(end):
+                beyond = needed(end) - own / math.sqrt(variance(end))
+                left = variance(end) * (beyond / (unbiased * (end - own))) ** 2
+            found[place, side] = max(0.0, unbiased**-2 - left)
     return found if found.any() else None
 
 

@@ -236,21 +236,28 @@ def test_sides_have_ends_of_their_own_and_p_values_agree():
 
 
 def test_a_bias_stays_what_it_is_where_a_score_levels_off():
-    """The score of the truth is off by the bias, whatever the slope is there; a larger variance makes less of it."""
+    """The score of the truth is off by the bias, whatever the slope is there; a larger variance makes less of it.
+
+    Beyond it there is less to be told than without a bias, and as much less of a score that levels off tells it.
+    """
     bias, covariance, c = np.array([1.5]), np.eye(1), 0.02
     for curving in (None, np.array([[0.0, 0.01]])):
         bend = 0.0 if curving is None else curving[0, 1]
         inference = Inference(covariance, "sandwich", bias=bias, curving=curving, levelling=np.array([[c, 0.0]]))
         ((low, high),) = inference.interval(np.zeros(1), 0.95)
         for end, own in ((-low, c), (high, 0.0)):
-            assert end / np.sqrt(1 + (bend + own) * end**2) == pytest.approx(
-                critical_value(0.95, 1.5 / np.sqrt(1 + bend * end**2)), rel=1e-6
-            )
+            variance = 1 + bend * end**2
+            ratio = 1.5 / np.sqrt(variance)
+            reach, beyond = critical_value(0.95, ratio) - ratio, end - 1.5
+            levels = own * (critical_value(0.95) / reach) ** 2
+            assert beyond / np.sqrt(variance + levels * beyond**2) == pytest.approx(reach, rel=1e-6)
         assert inference.pvalues(np.array([-low]))[0] == pytest.approx(0.05, rel=1e-4)
         assert inference.test(np.array([-low]), [1.0], 0.0).pvalue == pytest.approx(0.05, rel=1e-4)
-    # A score that levels off below what the bias leaves to be told ends nowhere.
-    flat = Inference(covariance, "sandwich", bias=bias, levelling=np.array([[critical_value(0.95, 1.5) ** -2, 0.0]]))
-    assert np.isinf(flat.interval(np.zeros(1), 0.95)).tolist() == [[True, False]]
+    # A score that levels off below what there is to be told ends nowhere, whatever the bias is.
+    for some in (bias, 0 * bias, 100 * bias):
+        flat = Inference(covariance, "sandwich", bias=some, levelling=np.array([[critical_value(0.95) ** -2, 0.0]]))
+        assert np.isinf(flat.interval(np.zeros(1), 0.95)).tolist() == [[True, False]]
+        assert np.isinf(flat.mapped(np.array([[-2.0]])).interval(np.zeros(1), 0.95)).tolist() == [[False, True]]
 
 
 def test_a_bias_is_added_where_score_tests_end():
@@ -280,3 +287,22 @@ def test_a_saved_fit_keeps_them(tmp_path):
     fit.save(tmp_path / "fit.npz")
     again = sd.Fit.load(tmp_path / "fit.npz")
     np.testing.assert_array_equal(again.confidence_interval(), fit.confidence_interval())
+
+
+def test_a_large_bias_of_one_parameter_hides_no_score_that_levels_off_from_combinations():
+    """Biases that cancel leave a combination without any, and it ends where the score does that takes part."""
+    covariance, row = np.array([[1.0, -0.9], [-0.9, 1.0]]), np.array([[1.0, 1.0]])
+    factors = np.array([[[300.0], [-300.0]]])
+    known = Inference(
+        covariance, "sandwich", bias=np.array([300.0, 300.0]), bias_factors=factors,
+        levelling=np.array([[0.0, critical_value(0.95) ** -2], [0.0, 0.0]]),
+    )  # fmt: skip
+    both = known.mapped(row)
+    assert both.bias[0] < 1e-9
+    assert np.isinf(known.interval(np.zeros(2), 0.95)).tolist() == [[False, True], [False, False]]
+    assert np.isinf(both.interval(np.zeros(1), 0.95)).all()
+    some = replace(known, levelling=0.5 * known.levelling)
+    expected = critical_value(0.95) / np.sqrt(0.5) * np.sqrt(0.2)
+    np.testing.assert_allclose(some.mapped(row).interval(np.zeros(1), 0.95), [[-expected, expected]], rtol=1e-6)
+    for end in (-expected, expected):
+        assert some.test(np.zeros(2), row, end).pvalue == pytest.approx(0.05, rel=1e-4)
