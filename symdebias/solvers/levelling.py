@@ -14,6 +14,7 @@ from symdebias._fieller import fieller_variance
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
+from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.scores import ReleasedRecords
@@ -181,14 +182,6 @@ class _Place:
     inverse: FloatArray | None  # That of the Hessian with the penalty, where there is one.
     meat: FloatArray  # Of shape (Q, Q), or (0, 0) where it was not asked for.
 
-    def moved(self, by: float, place: int) -> tuple[FloatArray, ...]:
-        """Return where the minimum may be once a parameter is moved: to first order, and the others as they are."""
-        alone = self.theta.copy()
-        alone[place] += by
-        if self.inverse is None or not self.inverse[place, place] > 0:
-            return (alone,)
-        return self.theta + by * self.inverse[:, place] / self.inverse[place, place], alone
-
 
 class _Shape:
     """The mean score beside an estimate, by a part of the records."""
@@ -209,6 +202,8 @@ class _Shape:
         self._has_derivatives = how == "exact"
         is_quick = self._has_derivatives and not records.passes_gradients
         self.takes_steps = is_quick and len(theta) <= _MOST_PARAMETERS
+        loss = records.correction.loss
+        self._centred = len(loss.scores) if ignores_shifts(loss) else 0
 
     @functools.cached_property
     def here(self) -> Derivatives:
@@ -224,11 +219,13 @@ class _Shape:
         return self._inverse(self.here.hessian)
 
     def _inverse(self, hessian: FloatArray) -> FloatArray | None:
-        """Return the inverse of a mean Hessian with the penalty, if it has one."""
+        """Return the inverse of a mean Hessian with the penalty, if it has one, for parameters that keep their sums."""
         try:
-            return np.asarray(np.linalg.inv(hessian + np.diag(self.penalty)), dtype=np.float64)
+            found = np.asarray(np.linalg.inv(hessian + np.diag(self.penalty)), dtype=np.float64)
         except np.linalg.LinAlgError:
             return None
+        # It is apart from what all scores have in common.
+        return centred(found, self._centred, np.zeros(found.shape)).reshape(found.shape) if self._centred else found
 
     def _change(self, gradient: FloatArray, theta: FloatArray) -> FloatArray:
         """Return what a mean gradient has more than that of the estimate, the penalty's share with it."""
@@ -239,6 +236,37 @@ class _Shape:
         loss = found.loss + 0.5 * float(self.penalty @ theta**2) - float(slope @ theta)
         change = self._change(found.gradient, theta)
         return _Place(theta, loss, change, found.hessian, self._inverse(found.hessian), found.meat)
+
+    def moved(self, before: _Place, by: float, place: int) -> tuple[FloatArray, ...]:
+        """Return where the minimum may be once a parameter is moved: to first order, and the others as they are."""
+        alone = before.theta + by * self._alone(place)
+        if before.inverse is None or not before.inverse[place, place] > 0:
+            return (alone,)
+        return before.theta + by * before.inverse[:, place] / before.inverse[place, place], alone
+
+    def _alone(self, place: int) -> FloatArray:
+        """Return a direction of a parameter alone; where a loss ignores shifts, parameters keep their sums over it."""
+        found = np.zeros(len(self.theta))
+        if self._centred:
+            found.reshape(self._centred, -1)[:, place % (len(found) // self._centred)] = -1 / (self._centred - 1)
+        found[place] = 1.0
+        return found
+
+    def _ways(self, place: int) -> FloatArray:
+        """Return directions of the others, as columns.
+
+        Where a loss ignores shifts, a parameter alone is told from nothing: all scores would follow it, and the loss
+        stay what it is. What is told is the one among parameters of a sum of 0, as the estimate is.
+        """
+        count = len(self.theta)
+        if not self._centred:
+            return np.delete(np.eye(count), place, axis=1)
+        size = count // self._centred
+        # One of the other scores is what the rest leave of 0.
+        first = size if place < size else 0
+        ways = np.eye(count)
+        ways[first : first + size] -= np.tile(np.eye(size), self._centred)
+        return np.delete(ways, [place, *range(first, first + size)], axis=1)
 
     def profiled(self, before: _Place, by: float, place: int, *, parts: int = _PARTS) -> tuple[_Place | None, bool]:
         """Return where the others have their minimum once a parameter is moved, and whether it was found.
@@ -260,25 +288,24 @@ class _Shape:
         Steps are halved until the loss falls. Where there is no minimum, it is the last place at which the others had a
         positive curvature; None where the correction does not exist.
         """
-        others = np.delete(np.arange(len(self.theta)), place)
+        ways = self._ways(place)
 
         def at(theta: FloatArray) -> list[_Place]:
             is_there = is_allowed(self.records.correction, theta)
             return [self._place(theta, self._derivatives(theta, True))] if is_there else []
 
-        begun = [found for begin in before.moved(by, place) for found in at(begin)]
+        begun = [found for begin in self.moved(before, by, place) for found in at(begin)]
         if not begun:
             return None, False
         here = min(begun, key=lambda found: found.loss)
-        if not len(others):
+        if not ways.size:
             return here, True
         for _ in range(_STEPS):
             try:
-                factor = cho_factor((here.hessian + np.diag(self.penalty))[np.ix_(others, others)])
+                factor = cho_factor(ways.T @ (here.hessian + np.diag(self.penalty)) @ ways)
             except (np.linalg.LinAlgError, ValueError):
                 break
-            step = np.zeros(len(self.theta))
-            step[others] = cho_solve(factor, here.change[others])
+            step = ways @ cho_solve(factor, ways.T @ here.change)
             fall = float(step @ here.change)
             if self.records.total * fall <= _LEFT:
                 return here, True
@@ -481,7 +508,11 @@ class _Test:
         last = max(one for one in self._path if one <= t)
         before, by = self._path[last], (t - last) * self._move[self._place]
         with np.errstate(all="ignore"):
-            there = self._shape if designs is None else designs.at(self._shape, before.moved(by, self._place)[0])
+            there = (
+                self._shape
+                if designs is None
+                else designs.at(self._shape, self._shape.moved(before, by, self._place)[0])
+            )
             found, is_minimum = there.profiled(before, by, self._place)
             if found is None or not is_minimum:
                 return None
