@@ -37,7 +37,7 @@ _STRAIGHT = 0.006
 # foretells there is to be, and how much of a fall of the summed loss may be left at their minimum.
 _STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.05
 # From where no more of a fall is left, steps arrive, and no other begin is looked at.
-_NEAR = 2.0
+_NEAR = 100.0
 # Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
 # as there are parameters, but no fewer than are tested.
 _MOST, _MOST_NUMBERS = 100_000, 500_000
@@ -87,9 +87,10 @@ def levelling_of(
     The statistic of theta_j + t se_j is e_j'H^-1 g/sqrt(e_j'H^-1 M H^-1 e_j/n), with g and H where the other parameters
     have their minimum beside it, and the meat M of the estimate: a score test (Boos 1992, The American Statistician
     46). On the way there the others may leave the line theta + t V e_j/se_j by far, as where columns nearly agree.
-    Where they have no minimum on the way, g and H are those of the line, and where H is not positive, it does not
-    reject. Of more than 64 parameters, and where second derivatives are differences, H is that of the estimate. Some
-    thousand records tell the shape, and standard errors the scale.
+    Where a loss ignores shifts, as softmax does, all parameters keep their sums over the scores, as the estimate has
+    them: a parameter alone is told from nothing. Where the others have no minimum on the way, g and H are those of the
+    line, and where H is not positive, it does not reject. Of more than 64 parameters, and where second derivatives are
+    differences, H is that of the estimate. Some thousand records tell the shape, and standard errors the scale.
 
     Where the curvature is uncertain, M is that of the parameter that is tested, and many records tell the shape: of
     fewer the noise would make another one.
@@ -135,7 +136,8 @@ def levelling_of(
         for side, sign in enumerate((-1.0, 1.0)):
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=own)
-            enough = (1 + _MUCH_FARTHER) * _end(_straight(variance, needed), own + reach) - own
+            # Beyond the bias, which combinations of parameters may have less of.
+            enough = (1 + _MUCH_FARTHER) * (_end(_straight(variance, needed), own + reach) - own)
             if not math.isfinite(enough):
                 continue
             away = sign * move
