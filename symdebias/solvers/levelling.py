@@ -309,7 +309,7 @@ class _Shape:
         here, step, fall = None, np.zeros(0), math.inf
         for begin in self.moved(before, by, place, beyond):
             found = self._place(begin)
-            if found is None or (here is not None and not found.loss < here.loss):
+            if found is None or not found.loss < (math.inf if here is None else here.loss):
                 continue
             here = found
             step, fall = self._step(here, ways)
