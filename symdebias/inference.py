@@ -36,6 +36,8 @@ _FEW_OF_ALL = 0.125
 # From so many records, as the fourth moments of what each does to an estimate count them, a variance is as good as
 # known; of fewer than the second figure nobody knows how far they scatter.
 MANY_DECIDE, FEWEST_DECIDE = 50.0, 2.5
+# The level of the intervals that end where score tests do.
+_OF_SCORE_TESTS = 0.95
 # An eigenvalue of so little of the largest may have either sign by rounding.
 _ROUNDING = 1e-14
 
@@ -446,15 +448,18 @@ def _fieller_ends(
 ) -> FloatArray:
     """Return how many standard errors intervals reach to one side, shape (k,)."""
     begin = _skewed_values(level, bias_ratio, degrees_of_freedom, skewness)
-    # What is left of the bias where an end is nowhere.
-    least = _skewed_values(level, np.where(bend > 0, 0.0, bias_ratio), degrees_of_freedom, skewness)
+    # What is left of the bias where an end is nowhere, and what is to be told beyond it.
+    left = np.where(bend > 0, 0.0, bias_ratio)
+    least = _skewed_values(level, left, degrees_of_freedom, skewness) - left
     # Of a bend that was found for an end that is nowhere rounding says neither.
-    found = np.where(np.isfinite(begin) & (bend + levels < (1 - 1e-12) * least**-2.0), begin, math.inf)
+    flat = bend + _levels_beyond(levels, left)
+    found = np.where(np.isfinite(begin) & (flat < (1 - 1e-12) * least**-2.0), begin, math.inf)
     (some,) = np.nonzero(np.isfinite(found))
 
     def excess(t: FloatArray, places: IntegerArray) -> FloatArray:
         of = some[places]
-        size, bias = t / _root(t, slope[of], bend[of] + levels[of]), bias_ratio[of] / _root(t, slope[of], bend[of])
+        size = _statistic(t, slope[of], bend[of], levels[of], bias_ratio[of])
+        bias = bias_ratio[of] / _root(t, slope[of], bend[of])
         return _two_sided_pvalues(size, bias, degrees_of_freedom[of], skewness[of]) - (1 - level)
 
     found[some] = fieller_ends(excess, begin[some])
@@ -463,6 +468,39 @@ def _fieller_ends(
 
 def _root(t: FloatArray | float, slope: FloatArray | float, bend: FloatArray | float) -> FloatArray:
     return np.sqrt(fieller_variance(t, slope, bend))
+
+
+def _statistic(
+    t: FloatArray | float,
+    slope: FloatArray | float,
+    bend: FloatArray | float,
+    levels: FloatArray | float,
+    bias_ratio: FloatArray | float,
+) -> FloatArray:
+    """Return the statistic of a score test t standard errors away, which levels off beyond the bias.
+
+    What the bias may be of t is not what a score tells: were it part of what levels off, a large bias of one parameter
+    would hide that.
+    """
+    within = np.minimum(t, bias_ratio)
+    beyond = t - within
+    variance = fieller_variance(t, slope, bend)
+    root = np.sqrt(variance)
+    if np.any(levels):
+        levels = _levels_beyond(levels, bias_ratio / root)
+    return np.asarray(within / root + beyond / np.sqrt(variance + levels * beyond**2))
+
+
+def _levels_beyond(levels: FloatArray | float, bias_ratio: FloatArray | float) -> FloatArray:
+    """Return c of scores that level off, beyond a bias, from what it is where there is none.
+
+    The larger a bias, the less is to be told beyond it, from 1.96 standard errors to 1.64. As much less of a score is
+    then left, so that one that tells too little without a bias tells too little with every bias.
+    """
+    ratio = np.asarray(bias_ratio, dtype=np.float64)
+    known = np.where(np.isfinite(ratio), ratio, 0.0)
+    reaches = critical_values(_OF_SCORE_TESTS, np.ravel(known), np.full(known.size, math.inf))
+    return np.asarray(levels * (critical_value(_OF_SCORE_TESTS) / (reaches.reshape(known.shape) - known)) ** 2)
 
 
 @dataclass(frozen=True)
@@ -482,7 +520,8 @@ class WaldTest:
     of_covariance : float or None
         The degrees of freedom of the estimate of the covariance, where they are few.
     noncentrality : float
-        The largest (R b)' (R V R')^-1 (R b) of biases b within their bounds, or a bound on it; 0 without bias.
+        The largest (R b)' (R V R')^-1 (R b) of biases b within their bounds, those of all combinations included, or a
+        bound on it; 0 without bias.
 
     Examples
     --------
@@ -514,6 +553,7 @@ def wald_test(
     values: ArrayLike = 0.0,
     *,
     bias: FloatArray | None = None,
+    bias_factors: FloatArray | None = None,
     degrees_of_freedom: float | None = None,
 ) -> WaldTest:
     """Test R theta = r.
@@ -530,6 +570,8 @@ def wald_test(
         r.
     bias : array of shape (q,), float64, optional
         Bounds on the absolute bias of each entry of theta, non-negative; none by default.
+    bias_factors : array of shape (m, q, r), float64, optional
+        As for `Inference`: bounds on the bias of all combinations, beside those of each entry.
     degrees_of_freedom : float, optional
         Of the estimate of the covariance, at least k; the test is then Hotelling's.
 
@@ -543,9 +585,11 @@ def wald_test(
     Notes
     -----
     With a bias b the statistic has the noncentrality (R b)'(R V R')^-1 (R b), which is convex in b and largest where
-    every entry is at a bound. All signs are tried for up to 12 entries; beyond them it is bounded from above. With one
-    restriction the test rejects at level 1 - c where the interval of level c leaves r out. Where the covariance has few
-    degrees of freedom the root of the noncentrality is taken off that of the statistic.
+    every entry is at a bound. All signs are tried for up to 12 entries; beyond them it is bounded from above. With b
+    such that abs(a'b) <= ||F'a|| for all a it is at most the largest eigenvalue of (R V R')^-1 R F F'R', and the least
+    of all bounds is taken. With one restriction the test rejects at level 1 - c where the interval of level c leaves r
+    out. Where the covariance has few degrees of freedom the root of the noncentrality is taken off that of the
+    statistic.
 
     Examples
     --------
@@ -590,7 +634,11 @@ def wald_test(
         if not np.all(np.isfinite(bias)):
             raise InferenceError("the bias of the estimate has no finite bound, and no test keeps its level.")
         # Columns whitened by the covariance: the noncentrality is the square of a sum of them with signs.
-        most = _longest_sum(np.linalg.solve(np.linalg.cholesky(spread), rows * bias)) ** 2
+        root = np.linalg.cholesky(spread)
+        most = _longest_sum(np.linalg.solve(root, rows * bias)) ** 2
+        if bias_factors is not None:
+            longest = np.linalg.norm(np.linalg.solve(root, rows @ bias_factors), 2, axis=(1, 2))
+            most = min(most, float(longest.min()) ** 2)
     if degrees_of_freedom is None:
         return WaldTest(statistic, count, _chi2_tail(statistic, count, most), noncentrality=most)
     left = degrees_of_freedom - count + 1
@@ -650,11 +698,16 @@ class Inference:
         score test is 1 + a t + b t^2 of that at the estimate. Intervals then reach at least as far as Fieller's, whose
         ends may be infinite, and p values agree with them.
     levelling : array of shape (q, 2), float64, or None
-        c below and above each parameter, where its score levels off: c t^2 is added to that variance. Intervals of 95%
-        then end where the score test does, the bias added, which may be nowhere.
+        c below and above each parameter, where its score levels off: without bias c t^2 is added to that variance, and
+        with it as much in proportion beyond the bias. Intervals of 95% then end where the score test does, the bias
+        added, which may be nowhere.
     skewness : array of shape (q, 2), float64, or None
         That of each parameter downwards and upwards, non-negative, where few records decide its variance: intervals
         reach farther to that side, see `skewed_reaches`, and p values agree with them.
+    bias_factors : array of shape (m, q, r), float64, or None
+        Of each of m bounds on the bias of all combinations a factor F: the bias of a'theta is at most ||F'a||, for
+        every a. Biases of parameters mostly cancel in a prediction, and so does F'a; their bounds add up. None where
+        nothing but the bound of each parameter is known.
 
     Examples
     --------
@@ -677,6 +730,7 @@ class Inference:
     curving: FloatArray | None = None
     levelling: FloatArray | None = None
     skewness: FloatArray | None = None
+    bias_factors: FloatArray | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -734,10 +788,9 @@ class Inference:
         away, ratio = -theta[known] / errors[known], bias[known] / errors[known]
         below, above = (np.array(self._changes(len(theta), sign))[:, known] for sign in (-1, 1))
         slope, bend, levels, skewness = np.where(away > 0, above, below)
-        size, root = np.abs(away), _root(np.abs(away), slope, bend)
-        found[known] = _two_sided_pvalues(
-            size / _root(size, slope, bend + levels), ratio / root, freedom[known], skewness
-        )
+        size = np.abs(away)
+        statistic = _statistic(size, slope, bend, levels, ratio)
+        found[known] = _two_sided_pvalues(statistic, ratio / _root(size, slope, bend), freedom[known], skewness)
         return found
 
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
@@ -759,14 +812,16 @@ class Inference:
         if self.joint_degrees_of_freedom is not None and len(rows) > 1:
             freedom = min(freedom, self.joint_degrees_of_freedom)
         known = float(freedom) if math.isfinite(freedom) else None
-        bias = self.bias_of(len(theta))
-        test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
+        bias, factors = self.bias_of(len(theta)), self.bias_factors
+        tested = functools.partial(wald_test, theta, restrictions=restrictions, values=values, degrees_of_freedom=known)
+        test = tested(covariance, bias=bias, bias_factors=factors)
         larger, of_curvature = self._variances_there(theta, rows, values, test)
         larger = self._with_skewness(larger, of_curvature, theta, rows, values)
         if larger > 1:
             # A score that levels off is no larger variance: the bias stays what it is beside its errors.
-            covariance, bias = larger * covariance, math.sqrt(larger / of_curvature) * bias
-            test = wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=known)
+            kept = math.sqrt(larger / of_curvature)
+            factors = None if factors is None else kept * factors
+            test = tested(larger * covariance, bias=kept * bias, bias_factors=factors)
         return test
 
     def _variances_there(
@@ -782,13 +837,15 @@ class Inference:
             place = int(places[0])
             wanted = float(np.ravel(np.asarray(values))[0]) / float(rows[0, place])
             away = float((wanted - theta[place]) / self.standard_errors()[place])
-            return self._root_at(place, away) ** 2, self._curving_root(place, away) ** 2
-        changing = [self._changing(int(place), sign) for place in places for sign in (-1, 1)]
-        bends = (
-            max((bend + levels for _, bend, levels, _ in changing), default=0.0),
-            max((b for _, b, *_ in changing), default=0.0),
-        )
-        return 1 + bends[0] * test.statistic, 1 + bends[1] * test.statistic
+            slope, bend, levels, _ = self._changing(place, 1 if away > 0 else -1)
+        else:
+            away, slope = math.sqrt(test.statistic), 0.0
+            changing = [self._changing(int(place), sign) for place in places for sign in (-1, 1)]
+            bend, levels = (max((one[index] for one in changing), default=0.0) for index in (1, 2))
+        of_curvature = float(fieller_variance(abs(away), slope, bend))
+        ratio = math.sqrt(test.noncentrality)
+        size = float(_statistic(abs(away), slope, bend, levels, ratio))
+        return (away / size) ** 2 if size > 0 else of_curvature, of_curvature
 
     def _with_skewness(
         self, larger: float, of_curvature: float, theta: FloatArray, rows: FloatArray, values: ArrayLike
@@ -818,6 +875,8 @@ class Inference:
     def mapped(self, matrix: FloatArray) -> "Inference":
         """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
 
+        Those are sums of the bounds of parameters, or what `bias_factors` say where that is less.
+
         Parameters
         ----------
         matrix : array of shape (r, q), float64
@@ -829,6 +888,14 @@ class Inference:
             # A bound may be infinite, and is none of a parameter that does not take part.
             known = np.where(matrix != 0, bias, 0.0)
             bias = np.sum(np.abs(matrix) * known, axis=1)
+        factors = self.bias_factors
+        if factors is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                factors = matrix @ factors
+                together = np.linalg.norm(factors, axis=2).min(axis=0)
+            if bias is not None:
+                # What cancels is known but for its rounding.
+                bias = np.fmin(bias, together + _ROUNDING * bias)
         freedom = self.degrees_of_freedom
         if isinstance(freedom, np.ndarray):
             freedom = np.min(np.where(matrix != 0, freedom, math.inf), axis=1)
@@ -840,7 +907,7 @@ class Inference:
             bends = np.max(np.where(takes_part, curving[:, 1], 0.0), axis=1, initial=0.0)
             curving = np.stack([slopes, bends], axis=1)
         return replace(
-            self, covariance=covariance, bias=bias, degrees_of_freedom=freedom, curving=curving,
+            self, covariance=covariance, bias=bias, bias_factors=factors, degrees_of_freedom=freedom, curving=curving,
             levelling=_worst_sides(self.levelling, matrix), skewness=_worst_sides(self.skewness, matrix),
         )  # fmt: skip
 
@@ -868,16 +935,6 @@ class Inference:
         """Return the same of one parameter."""
         slope, bend, levels, skewness = (float(one[place]) for one in self._changes(place + 1, sign))
         return slope, bend, levels, skewness
-
-    def _curving_root(self, place: int, away: float) -> float:
-        """Return the root of the variance of a score so many standard errors away, with their sign."""
-        slope, bend, *_ = self._changing(place, 1 if away > 0 else -1)
-        return float(_root(abs(away), slope, bend))
-
-    def _root_at(self, place: int, away: float) -> float:
-        """Return what so many standard errors, with their sign, are divided by for the statistic of a score test."""
-        slope, bend, levels, _ = self._changing(place, 1 if away > 0 else -1)
-        return float(_root(abs(away), slope, bend + levels))
 
     def bias_of(self, size: int) -> FloatArray:
         """Return the bounds on the bias of so many parameters, shape (size,)."""

@@ -60,6 +60,9 @@ def test_a_folder_that_was_released_by_blocks_is_fitted_as_in_memory(stored):
     expected, found = (sd.m_estimate(corrected, noised.X, noised.y) for noised in (whole, read))
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-8)
+    logistic = sd.debias(sd.losses.logistic(), RELEASE)
+    expected, found = (sd.m_estimate(logistic, noised.X, noised.y) for noised in (whole, read))
+    np.testing.assert_allclose(found.inference.bias_factors, expected.inference.bias_factors, rtol=1e-6, atol=1e-9)
     how = {"order": "given", "random_state": 0}
     expected, found = (sd.sgd(corrected, noised.X, noised.y, **how) for noised in (whole, read))
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-8)

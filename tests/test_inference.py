@@ -45,6 +45,48 @@ def test_more_skewness_never_brings_an_end_nearer(reach):
     assert ends[100] > reach
 
 
+def test_biases_of_all_combinations_are_bounded_at_once():
+    """Each factor has a bound, and the least of these and of the sums of parameters' is taken; to their rounding."""
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(2, 3, 3)) * [[[1.0]], [[1.3]]]
+    bias = np.linalg.norm(factors, axis=2).min(axis=0)
+    known = Inference(np.eye(3), "sandwich", bias=bias, bias_factors=factors)
+    rows = rng.normal(size=(200, 3))
+    both = np.linalg.norm(rows @ factors, axis=2)
+    assert 0 < np.mean(both[0] < both[1]) < 1
+    found = known.mapped(rows)
+    expected = np.minimum(both.min(axis=0), np.abs(rows) @ bias)
+    np.testing.assert_allclose(found.bias, expected, rtol=1e-9)
+    # What is mapped once more has the same factors.
+    again = rng.normal(size=(4, 200))
+    np.testing.assert_allclose(found.mapped(again).bias_factors, again @ rows @ factors, rtol=1e-9)
+    plain = replace(known, bias_factors=None).mapped(rows).bias
+    np.testing.assert_allclose(plain, np.abs(rows) @ bias)
+    # Biases that cancel leave what rounding does.
+    far = replace(known, bias=np.array([1e8, 1.0, 0.0]), bias_factors=np.array([[[1e8], [-1.0], [0.0]]]))
+    assert 0 < far.mapped(np.array([[1.0, 1e8, 0.0]])).bias[0] < 1e-4
+    huge = np.array([[1e200, -1e200, 1e200]])
+    np.testing.assert_allclose(known.mapped(huge).bias, np.abs(huge) @ bias)
+
+
+def test_the_noncentrality_is_the_largest_that_factors_allow():
+    rng = np.random.default_rng(1)
+    root, factor, rows = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=(2, 4))
+    covariance, bias = root @ root.T, np.linalg.norm(factor, axis=1)
+    directions = rng.normal(size=(20_000, 4))
+    moved = rows @ factor @ (directions / np.linalg.norm(directions, axis=1)[:, None]).T
+    sizes = np.einsum("ij,ik,kj->j", moved, np.linalg.inv(rows @ covariance @ rows.T), moved)
+    box = wald_test(np.ones(4), covariance, rows, bias=bias).noncentrality
+    found = wald_test(np.ones(4), covariance, rows, bias=bias, bias_factors=factor[None])
+    assert 0.98 * found.noncentrality < sizes.max() <= found.noncentrality < box
+    known = Inference(covariance, "sandwich", bias=bias, bias_factors=factor[None])
+    assert known.test(np.ones(4), rows, 0.0) == found
+    # One restriction is rejected where the interval of the combination ends.
+    one = known.mapped(rows[:1])
+    for end in one.interval(rows[:1] @ np.ones(4), 0.9)[0]:
+        assert known.test(np.ones(4), rows[0], end).pvalue == pytest.approx(0.1, rel=1e-9)
+
+
 SKEWED = Inference(
     np.diag([0.04, 0.09, 1.0]), "sandwich", degrees_of_freedom=np.array([11.0, 23.0, np.inf]),
     bias=np.array([0.0, 0.15, 0.0]), skewness=np.array([[0.0, 0.3], [0.2, 0.0], [0.0, 0.0]]),

@@ -32,7 +32,8 @@ class Combinations:
     standard_errors : array of shape (k,), float64
         Without the bias.
     bias_bound : array of shape (k,), float64
-        What biases of the parameters within their bounds come to at most; 0 where the correction is exact.
+        On the bias of each: what biases of the parameters within their bounds come to at most, or less where a bound
+        holds for all combinations at once; 0 where the correction is exact.
     interval : array of shape (k, 2), float64
         Lower and upper ends, which may be infinite.
     pvalues : array of shape (k,), float64

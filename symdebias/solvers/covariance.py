@@ -137,12 +137,14 @@ def at_root(
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
             "the constraint, use more records, or release with less noise."
         )
-    bias, has_none = _bias(records, theta, hessian, known)
+    bias, factors, has_none = _bias(records, theta, hessian, known)
     refusal = refusal or has_none or _out_of_range(correction, theta, known)
     if correction.method.corrects and not correction.is_exact and not refusal:
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     if bias is not None and missing.any():
         bias = bias + missing
+        if factors is not None:
+            factors = _with_distance(factors, step, covariance)
     curving = levelling = None
     if records.is_noised and not refusal:
         if curvature is None or curvature < CERTAIN_CURVATURE:
@@ -159,8 +161,9 @@ def at_root(
     known_freedom = freedom if np.isfinite(freedom).any() else None
     skewness = _of_whole(scatter, covariance, freedom)
     return Inference(
-        covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling, skewness
-    )
+        covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling, skewness,
+        None if factors is None or not factors.any() else factors,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -250,21 +253,41 @@ def _away(step: FloatArray, covariance: FloatArray) -> tuple[float, str]:
     return away, f"theta is {away:.2g} standard errors from the root of the mean corrected score"
 
 
+def _with_distance(factors: FloatArray, step: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return factors of the bounds on biases and of a distance that is known, added to one another.
+
+    For x from the factors and y = abs(a'step), (x + y)^2 is at most (1 + c) x^2 + (1 + 1/c) y^2, for every c. The one
+    that is taken makes that the least where both are the largest beside standard errors.
+    """
+    units = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    units[units == 0] = 1.0
+    lengths = np.linalg.norm(factors / units[:, None], axis=(1, 2)), np.linalg.norm(step / units)
+    found = np.empty((*factors.shape[:2], factors.shape[2] + 1))
+    for place, (factor, length) in enumerate(zip(factors, lengths[0], strict=True)):
+        share = lengths[1] / length if length > 0 else 0.0
+        found[place, :, :-1] = math.sqrt(1 + share) * factor
+        found[place, :, -1] = math.sqrt(1 + 1 / share if share > 0 else 1.0) * step
+    return found
+
+
 def _bias(
     records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None
-) -> tuple[FloatArray | None, str]:
-    """Return the bound on the bias of theta, None where it has none, and why there are no intervals for it."""
+) -> tuple[FloatArray | None, FloatArray | None, str]:
+    """Return the bound on the bias of theta, None where it has none, its factors, and why there are no intervals."""
     correction = records.correction
     if not correction.method.corrects and records.is_noised:
-        return None, (
+        reason = (
             'method="none" leaves the bias of the noise in theta, and intervals would not cover. Use a correction, or '
             "read standard_errors, which are those of the biased estimate."
         )
+        return None, None, reason
     if not correction.method.corrects or correction.is_exact:
-        return np.zeros(len(theta)), ""
-    bias = bias_bound(records, theta, hessian, known)
-    is_bounded = bool(np.all(np.isfinite(bias)))
-    return bias, "" if is_bounded else "the bias of the correction has no finite bound here. Use another method."
+        return np.zeros(len(theta)), np.zeros((1, len(theta), 0)), ""
+    factors = bias_factors(records, theta, hessian, known)
+    if factors is None:
+        reason = "the bias of the correction has no finite bound here. Use another method."
+        return np.full(len(theta), math.inf), None, reason
+    return np.linalg.norm(factors, axis=2).min(axis=0), factors, ""
 
 
 def _out_of_range(correction: Correction, theta: FloatArray, known: ReleasedRecords | None) -> str:
@@ -698,24 +721,26 @@ def _weighted_leverages(records: Records, rows: slice, *, root: FloatArray) -> F
     return found * records.weights[rows] if len(records.weights) else found
 
 
-def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:
-    """Return a bound on the bias of each parameter that the bias b of the corrected gradient makes, H^-1 b.
+def bias_factors(
+    records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None
+) -> FloatArray | None:
+    """Return factors F of bounds ||F'a|| on the bias of a'theta that a bias b of the corrected gradient makes, H^-1 b.
 
-    For a surrogate it is that of `ReleasedRecords.squared_bias`; for one of a residual loss the smaller one of that and
-    the same with what residuals tell of the columns, `moments_told`, in place of their second moments. For other
-    methods it is ||(H^-1)_j|| times the certified bias of the gradient.
+    For a surrogate F is that of `ReleasedRecords.bias_factor`; for one of a residual loss there is besides the same
+    with what residuals tell of the columns, `moments_told`, in place of their second moments. For other methods it is
+    H^-1 times the certified bias of the gradient, a bound on ||b||. The shape is (m, Q, Q); None where there is no
+    finite bound.
     """
     correction = records.correction
     if correction.surrogates is not None and known is not None:
-        squared = np.diag(known.squared_bias(correction, theta, hessian))
+        found = [known.bias_factor(correction, theta, hessian)]
         told = moments_told(known, correction.design, theta)
         if told is not None:
-            squared = np.minimum(squared, np.diag(known.squared_bias(correction, theta, hessian, moments=told)))
-        return np.asarray(np.sqrt(squared))
+            found.append(known.bias_factor(correction, theta, hessian, moments=told))
+        factors = np.stack(found)
+        return factors if np.all(np.isfinite(factors)) else None
     # Over the noise that the release has for all records.
     correction = replace(correction, per_record=False) if correction.per_record else correction
     certificate = certify(correction, theta_radius=max(1.0, float(np.linalg.norm(theta))))
     worst = certificate.gradient_bias
-    if not math.isfinite(worst):
-        return np.full(len(theta), math.inf)
-    return np.asarray(worst * np.linalg.norm(np.linalg.inv(hessian), axis=1))
+    return np.asarray(worst * np.linalg.inv(hessian)[None]) if math.isfinite(worst) else None

@@ -412,10 +412,11 @@ def _large_bias(
     """
     factor, missed = (_CLEARLY, _MISSED / known.records) if is_part else (1.0, 0.0)
     try:
-        squared = known.squared_bias(correction, theta, hessian, missed=missed)
+        factor_of_bias = known.bias_factor(correction, theta, hessian, missed=missed)
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
-    largest = math.sqrt(max(float(np.linalg.eigvals(known.metric @ squared).real.max()), 0.0))
+    squared = float(np.linalg.eigvalsh(factor_of_bias.T @ known.metric @ factor_of_bias)[-1])
+    largest = math.sqrt(max(squared, 0.0))
     spread = known.spread(theta)
     variances = known.variances(theta)
     variance = float(variances.mean())

@@ -169,13 +169,14 @@ class Held(Frame):
 
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return the loss under the release as it was given, and the accuracy of the others."""
-        covariance, bias = inference.covariance, inference.bias
+        covariance, bias, factors = inference.covariance, inference.bias, inference.bias_factors
         curving, levelling = inference.curving, inference.levelling
         freedom, skewness = inference.degrees_of_freedom, inference.skewness
         return self.loss(corrected), replace(
             inference,
             covariance=None if covariance is None else self.freed(covariance),
             bias=None if bias is None else self.reported(bias),
+            bias_factors=None if factors is None else np.delete(factors, self.place, axis=1),
             curving=None if curving is None else np.delete(curving, self.place, axis=0),
             levelling=None if levelling is None else np.delete(levelling, self.place, axis=0),
             skewness=None if skewness is None else np.delete(skewness, self.place, axis=0),

@@ -14,6 +14,7 @@ from symdebias._fieller import fieller_variance
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
+from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.scores import ReleasedRecords
@@ -35,6 +36,8 @@ _STRAIGHT = 0.006
 # Newton's steps of the other parameters, halvings of a step and of their way, what share of the fall that the slope
 # foretells there is to be, and how much of a fall of the summed loss may be left at their minimum.
 _STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.05
+# From where no more of a fall is left, steps arrive, and no other begin is looked at.
+_NEAR = 100.0
 # Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
 # as there are parameters, but no fewer than are tested.
 _MOST, _MOST_NUMBERS = 100_000, 500_000
@@ -75,17 +78,19 @@ def levelling_of(
     Returns
     -------
     array of shape (Q, 2), float64, or None
-        c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, an
-        interval of 95% ends where the test does, the bias added. None where all are 0.
+        c below and above each parameter: with c t^2 added to the variance of a score test t standard errors away, or
+        what `symdebias.inference.Inference` has for it beyond a bias, an interval of 95% ends where the test does, the
+        bias added. None where all are 0.
 
     Notes
     -----
     The statistic of theta_j + t se_j is e_j'H^-1 g/sqrt(e_j'H^-1 M H^-1 e_j/n), with g and H where the other parameters
     have their minimum beside it, and the meat M of the estimate: a score test (Boos 1992, The American Statistician
     46). On the way there the others may leave the line theta + t V e_j/se_j by far, as where columns nearly agree.
-    Where they have no minimum on the way, g and H are those of the line, and where H is not positive, it does not
-    reject. Of more than 64 parameters, and where second derivatives are differences, H is that of the estimate. Some
-    thousand records tell the shape, and standard errors the scale.
+    Where a loss ignores shifts, as softmax does, all parameters keep their sums over the scores, as the estimate has
+    them: a parameter alone is told from nothing. Where the others have no minimum on the way, g and H are those of the
+    line, and where H is not positive, it does not reject. Of more than 64 parameters, and where second derivatives are
+    differences, H is that of the estimate. Some thousand records tell the shape, and standard errors the scale.
 
     Where the curvature is uncertain, M is that of the parameter that is tested, and many records tell the shape: of
     fewer the noise would make another one.
@@ -108,7 +113,7 @@ def levelling_of(
     part = records.tested
     if curving is not None:
         part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
-    many = _Shape(part, theta, penalty)
+    many = _Shape(part, theta, penalty, with_meat=curving is not None)
     found = np.zeros((len(theta), 2))
     places = np.flatnonzero(errors)
     moves = covariance[:, places] / errors[places]
@@ -131,7 +136,8 @@ def levelling_of(
         for side, sign in enumerate((-1.0, 1.0)):
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=own)
-            enough = (1 + _MUCH_FARTHER) * _end(_straight(variance, needed), own + reach) - own
+            # Beyond the bias, which combinations of parameters may have less of.
+            enough = (1 + _MUCH_FARTHER) * (_end(_straight(variance, needed), own + reach) - own)
             if not math.isfinite(enough):
                 continue
             away = sign * move
@@ -142,11 +148,12 @@ def levelling_of(
             if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
                 continue
             end = own + _end(_beyond(test.statistic, reach), enough)
-            # What is left of the bias, and of the variance, where there is no end.
-            least = critical_value(_LEVEL, own if bend == 0 else 0.0)
-            found[place, side] = max(
-                0.0, needed(end) ** -2 - variance(end) / end**2 if math.isfinite(end) else least**-2 - bend
-            )
+            # What is left of the variance where there is no end.
+            unbiased, left = critical_value(_LEVEL), bend
+            if math.isfinite(end):
+                beyond = needed(end) - own / math.sqrt(variance(end))
+                left = variance(end) * (beyond / (unbiased * (end - own))) ** 2
+            found[place, side] = max(0.0, unbiased**-2 - left)
     return found if found.any() else None
 
 
@@ -176,16 +183,8 @@ class _Place:
     loss: float  # That whose slope is the change of the gradient.
     change: FloatArray  # What the mean gradient, with the penalty's share, is more than at the estimate.
     hessian: FloatArray
-    inverse: FloatArray | None  # That of the Hessian with the penalty, where there is one.
     meat: FloatArray  # Of shape (Q, Q), or (0, 0) where it was not asked for.
-
-    def moved(self, by: float, place: int) -> tuple[FloatArray, ...]:
-        """Return where the minimum may be once a parameter is moved: to first order, and the others as they are."""
-        alone = self.theta.copy()
-        alone[place] += by
-        if self.inverse is None or not self.inverse[place, place] > 0:
-            return (alone,)
-        return self.theta + by * self.inverse[:, place] / self.inverse[place, place], alone
+    inverse: FloatArray | None = None  # That of the Hessian with the penalty, where it was asked for and there is one.
 
 
 class _Shape:
@@ -198,8 +197,9 @@ class _Shape:
         penalty: FloatArray,
         *,
         start: FloatArray | None = None,
+        with_meat: bool = False,
     ) -> None:
-        self.records, self.theta, self.penalty = records, theta, penalty
+        self.records, self.theta, self.penalty, self.with_meat = records, theta, penalty, with_meat
         if start is not None:
             self.start = start
         # Where there are standard errors the pass of second derivatives is compiled.
@@ -207,6 +207,8 @@ class _Shape:
         self._has_derivatives = how == "exact"
         is_quick = self._has_derivatives and not records.passes_gradients
         self.takes_steps = is_quick and len(theta) <= _MOST_PARAMETERS
+        loss = records.correction.loss
+        self._centred = len(loss.scores) if ignores_shifts(loss) else 0
 
     @functools.cached_property
     def here(self) -> Derivatives:
@@ -222,72 +224,129 @@ class _Shape:
         return self._inverse(self.here.hessian)
 
     def _inverse(self, hessian: FloatArray) -> FloatArray | None:
-        """Return the inverse of a mean Hessian with the penalty, if it has one."""
+        """Return the inverse of a mean Hessian with the penalty, if it has one, for parameters that keep their sums."""
         try:
-            return np.asarray(np.linalg.inv(hessian + np.diag(self.penalty)), dtype=np.float64)
+            found = np.asarray(np.linalg.inv(hessian + np.diag(self.penalty)), dtype=np.float64)
         except np.linalg.LinAlgError:
             return None
+        # It is apart from what all scores have in common.
+        return centred(found, self._centred, np.zeros(found.shape)).reshape(found.shape) if self._centred else found
 
     def _change(self, gradient: FloatArray, theta: FloatArray) -> FloatArray:
         """Return what a mean gradient has more than that of the estimate, the penalty's share with it."""
         return np.asarray(gradient - self.start + self.penalty * (theta - self.theta))
 
-    def _place(self, theta: FloatArray, found: Derivatives) -> _Place:
+    def _place(self, theta: FloatArray) -> _Place | None:
+        """Return what there is at parameters; None where there is no correction."""
+        if not is_allowed(self.records.correction, theta):
+            return None
+        found = self._derivatives(theta, self.with_meat)
         slope = self.start + self.penalty * self.theta
         loss = found.loss + 0.5 * float(self.penalty @ theta**2) - float(slope @ theta)
-        change = self._change(found.gradient, theta)
-        return _Place(theta, loss, change, found.hessian, self._inverse(found.hessian), found.meat)
+        return _Place(theta, loss, self._change(found.gradient, theta), found.hessian, found.meat)
 
-    def profiled(self, before: _Place, by: float, place: int, *, parts: int = _PARTS) -> tuple[_Place | None, bool]:
-        """Return where the others have their minimum once a parameter is moved, and whether it was found.
+    def _with_inverse(self, place: _Place) -> _Place:
+        return replace(place, inverse=self._inverse(place.hessian))
 
-        It is looked for from another such minimum on, by a half of the way first where it is not found at once.
+    def moved(self, before: _Place, by: float, place: int, beyond: _Place | None = None) -> list[FloatArray]:
+        """Return where the minimum may be once a parameter is moved, the likeliest first, and the others as they are.
+
+        That is to first order, or between two such minima by what both say.
         """
-        found, is_minimum = self._minimum(before, by, place)
-        if is_minimum or parts == 0:
-            return found, is_minimum
-        half_way, is_found = self.profiled(before, by / 2, place, parts=parts - 1)
-        if half_way is None or not is_found:
-            return found, False
-        again, is_minimum = self._minimum(half_way, by / 2, place)
-        return (again, True) if is_minimum else (found, False)
+        alone = before.theta + by * self._alone(place)
+        way = _way(before, place)
+        if way is None:
+            return [alone]
+        back = None if beyond is None else _way(beyond, place)
+        if beyond is None or back is None:
+            return [before.theta + by * way, alone]
+        whole = beyond.theta[place] - before.theta[place]
+        share, apart = by / whole, beyond.theta - before.theta
+        bent = share * (1 - share) * ((1 - share) * (whole * way - apart) - share * (whole * back - apart))
+        return [before.theta + share * apart + bent, before.theta + by * way, alone]
 
-    def _minimum(self, before: _Place, by: float, place: int) -> tuple[_Place | None, bool]:
-        """Return the same by Newton's method alone.
+    def _alone(self, place: int) -> FloatArray:
+        """Return a direction of a parameter alone; where a loss ignores shifts, parameters keep their sums over it."""
+        found = np.zeros(len(self.theta))
+        if self._centred:
+            found.reshape(self._centred, -1)[:, place % (len(found) // self._centred)] = -1 / (self._centred - 1)
+        found[place] = 1.0
+        return found
 
-        Steps are halved until the loss falls. Where there is no minimum, it is the last place at which the others had a
-        positive curvature; None where the correction does not exist.
+    def _ways(self, place: int) -> FloatArray:
+        """Return directions of the others, as columns.
+
+        Where a loss ignores shifts, a parameter alone is told from nothing: all scores would follow it, and the loss
+        stay what it is. What is told is the one among parameters of a sum of 0, as the estimate is.
         """
-        others = np.delete(np.arange(len(self.theta)), place)
+        count = len(self.theta)
+        if not self._centred:
+            return np.delete(np.eye(count), place, axis=1)
+        size = count // self._centred
+        # One of the other scores is what the rest leave of 0.
+        first = size if place < size else 0
+        ways = np.eye(count)
+        ways[first : first + size] -= np.tile(np.eye(size), self._centred)
+        return np.delete(ways, [place, *range(first, first + size)], axis=1)
 
-        def at(theta: FloatArray) -> list[_Place]:
-            is_there = is_allowed(self.records.correction, theta)
-            return [self._place(theta, self._derivatives(theta, True))] if is_there else []
+    def profiled(
+        self, before: _Place, by: float, place: int, *, beyond: _Place | None = None, parts: int = _PARTS
+    ) -> _Place | None:
+        """Return where the others have their minimum once a parameter is moved; None where it is not found.
 
-        begun = [found for begin in before.moved(by, place) for found in at(begin)]
-        if not begun:
-            return None, False
-        here = min(begun, key=lambda found: found.loss)
-        if not len(others):
-            return here, True
+        It is looked for from another such minimum on, or between two of them, and by a half of the way first where it
+        is not found at once.
+        """
+        found = self._minimum(before, by, place, beyond)
+        if found is not None or parts == 0:
+            return found
+        half_way = self.profiled(before, by / 2, place, beyond=beyond, parts=parts - 1)
+        return None if half_way is None else self._minimum(half_way, by / 2, place, beyond)
+
+    def _minimum(self, before: _Place, by: float, place: int, beyond: _Place | None) -> _Place | None:
+        """Return the same by Newton's method alone, whose steps are halved until the loss falls."""
+        ways = self._ways(place)
+        here, step, fall = None, np.zeros(0), math.inf
+        for begin in self.moved(before, by, place, beyond):
+            found = self._place(begin)
+            if found is None or not found.loss < (math.inf if here is None else here.loss):
+                continue
+            here = found
+            step, fall = self._step(here, ways)
+            if self.records.total * fall <= _NEAR:
+                break
         for _ in range(_STEPS):
-            try:
-                factor = cho_factor((here.hessian + np.diag(self.penalty))[np.ix_(others, others)])
-            except (np.linalg.LinAlgError, ValueError):
-                break
-            step = np.zeros(len(self.theta))
-            step[others] = cho_solve(factor, here.change[others])
-            fall = float(step @ here.change)
+            if here is None or not math.isfinite(fall):
+                return None
             if self.records.total * fall <= _LEFT:
-                return here, True
-            shares = (0.5**halving for halving in range(_HALVINGS))
-            tried = ((share, found) for share in shares for found in at(here.theta - share * step))
-            lower = (found for share, found in tried if found.loss <= here.loss - _SHARE_OF_FALL * share * fall)
-            after = next(lower, None)
-            if after is None:
-                break
-            here = after
-        return here, False
+                return self._with_inverse(here)
+            here = self._lower(here, step, fall)
+            if here is not None:
+                step, fall = self._step(here, ways)
+        return None
+
+    def _step(self, here: _Place, ways: FloatArray) -> tuple[FloatArray, float]:
+        """Return what Newton's method takes off the others, and the fall of the mean loss that it foretells.
+
+        The fall is infinite where their curvature is not positive.
+        """
+        if not ways.size:
+            return np.zeros(len(ways)), 0.0
+        try:
+            factor = cho_factor(ways.T @ (here.hessian + np.diag(self.penalty)) @ ways)
+        except (np.linalg.LinAlgError, ValueError):
+            return np.zeros(len(ways)), math.inf
+        step = ways @ cho_solve(factor, ways.T @ here.change)
+        return step, float(step @ here.change)
+
+    def _lower(self, here: _Place, step: FloatArray, fall: float) -> _Place | None:
+        """Return the first place with a lower loss after a step, a half of it, and so on; None where there is none."""
+        for halving in range(_HALVINGS):
+            share = 0.5**halving
+            found = self._place(here.theta - share * step)
+            if found is not None and found.loss <= here.loss - _SHARE_OF_FALL * share * fall:
+                return found
+        return None
 
     def _gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient, by the pass that is compiled."""
@@ -296,7 +355,8 @@ class _Shape:
         shares = self.records.shares
         found = self.records.factored_gradients(theta, by_derivatives=True)
         if found is None:
-            return np.asarray(shares @ self.records.gradients(theta, slice(None), by_derivatives=True))
+            # Of several scores this takes less than the gradients of records.
+            return self._derivatives(theta, False).gradient
         slopes, bends, jacobian = found
         return np.asarray((shares * slopes) @ self.records.design_rows() + (bends @ shares) @ jacobian)
 
@@ -338,17 +398,18 @@ class _Shape:
 
     def at_estimate(self) -> _Place:
         """Return what there is at the estimate."""
-        return _Place(self.theta, 0.0, 0 * self.theta, self.here.hessian, self.inverse_here, self.here.meat)
+        return _Place(self.theta, 0.0, 0 * self.theta, self.here.hessian, self.here.meat, self.inverse_here)
 
     def on_line(self, theta: FloatArray, estimate: _Place) -> _Place | None:
         """Return what there is at parameters, wherever others have their minimum; None without a correction.
 
         Where no steps are taken all but the gradient is that of the estimate.
         """
+        if self.takes_steps:
+            found = self._place(theta)
+            return None if found is None else self._with_inverse(found)
         if not is_allowed(self.records.correction, theta):
             return None
-        if self.takes_steps:
-            return self._place(theta, self._derivatives(theta, True))
         return replace(estimate, theta=theta, change=self._change(self._gradient(theta), theta))
 
     def score_here(self, place: int) -> tuple[FloatArray, float]:
@@ -402,7 +463,8 @@ class _Designs:
         except DivergenceError:
             # The loss is too steep for a surrogate of these scores: it is not one that levels off.
             return shape
-        return _Shape(corrected.of(shape.records), shape.theta, shape.penalty, start=shape.start)
+        records = corrected.of(shape.records)
+        return _Shape(records, shape.theta, shape.penalty, start=shape.start, with_meat=shape.with_meat)
 
 
 class _Test:
@@ -433,8 +495,9 @@ class _Test:
     ) -> None:
         self._shape, self._designs, self._move, self._place, self._variance = shape, designs, move, place, variance
         self._near = shape.near(move, place)
-        # From one place the next is found in a step or two.
+        # From one place the next is found in a step or two; statistics that are told are kept.
         self._path, self._lost = {0.0: shape.at_estimate()}, math.inf
+        self._told: dict[float, float] = {}
 
     @property
     def tells(self) -> bool:
@@ -453,16 +516,15 @@ class _Test:
                 if own <= (1 + _NEARLY_STRAIGHT) * t:
                     return True
                 del self._path[t]
-        size = self._where_others_follow(t, self._designs)
+        size = self._followed(t)
         return (size is not None and size >= reach) or self.statistic(reach) >= reach
 
     def statistic(self, t: float) -> float:
         """Return the statistic of a test t standard errors away: t where the score is a straight line."""
-        found = self._where_others_follow(t, self._designs) if t < self._lost else None
+        found = self._followed(t)
         if found is not None:
             return found
         # Without a minimum it is the noise that says where the others go.
-        self._lost = min(t, self._lost)
         theta = self._shape.theta + t * self._move
         with np.errstate(all="ignore"):
             there = self._shape if self._designs is None else self._designs.at(self._shape, theta)
@@ -472,6 +534,18 @@ class _Test:
             grown = 1.0 if self._variance is None else math.sqrt(self._variance(t))
             return self._size(there, on_line, self._shape.here.meat) / grown
 
+    def _followed(self, t: float) -> float | None:
+        """Return the statistic where the others have their minimum; None from where they had none on."""
+        if t >= self._lost:
+            return None
+        if t not in self._told:
+            found = self._where_others_follow(t, self._designs)
+            if found is None:
+                self._lost = t
+                return None
+            self._told[t] = found
+        return self._told[t]
+
     def _where_others_follow(self, t: float, designs: _Designs | None) -> float | None:
         """Return the statistic where the others have their minimum; None where they have none."""
         if not self._shape.takes_steps:
@@ -479,9 +553,13 @@ class _Test:
         last = max(one for one in self._path if one <= t)
         before, by = self._path[last], (t - last) * self._move[self._place]
         with np.errstate(all="ignore"):
-            there = self._shape if designs is None else designs.at(self._shape, before.moved(by, self._place)[0])
-            found, is_minimum = there.profiled(before, by, self._place)
-            if found is None or not is_minimum:
+            further = [one for one in self._path if one > t]
+            beyond = self._path[min(further)] if further else None
+            there = self._shape
+            if designs is not None:
+                there = designs.at(there, there.moved(before, by, self._place, beyond)[0])
+            found = there.profiled(before, by, self._place, beyond=beyond)
+            if found is None:
                 return None
             self._path[t] = found
             return self._size(there, found, self._shape.here.meat if self._variance is None else found.meat)
@@ -490,6 +568,14 @@ class _Test:
         score, spread = there.score(found.inverse, meat, self._place)
         size = float(score @ found.change) / (spread * self._near)
         return size if math.isfinite(size) else 0.0
+
+
+def _way(minimum: _Place, place: int) -> FloatArray | None:
+    """Return how all parameters go with one of them, to first order, from where the others have their minimum."""
+    inverse = minimum.inverse
+    if inverse is None or not inverse[place, place] > 0:
+        return None
+    return np.asarray(inverse[:, place] / inverse[place, place])
 
 
 def _end(beyond: Callable[[float], float], begin: float) -> float:

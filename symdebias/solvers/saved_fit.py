@@ -247,6 +247,16 @@ def _check_fields(fit: Any) -> None:
         bias = inference.bias
         if bias is not None and (bias.shape != (size,) or not (bias >= 0).all()):
             raise ValueError(f"its bound on the bias is no array of {size} numbers from 0 on")
+        factors = inference.bias_factors
+        if factors is not None and (
+            factors.ndim != 3 or not len(factors) or factors.shape[1] != size or not np.isfinite(factors).all()
+        ):
+            raise ValueError(f"the factors of its bound on the bias are no array of (m, {size}, r) finite numbers")
+        if inference.has_bias and factors is None and inference.levelling is not None:
+            raise ValueError(
+                "it says of scores that level off under a bias what another version of symdebias does, by which "
+                "intervals would be too short"
+            )
         curving = inference.curving
         if curving is not None and (
             curving.shape != (size, 2) or not np.isfinite(curving).all() or not (curving[:, 1] >= 0).all()

@@ -268,9 +268,13 @@ class ReleasedRecords:
         Its eigenvalues relative to the second moments of released records are the reliabilities of directions, between
         0 and 1; they are at least their own sampling error.
         """
-        sizes, vectors = eigh(self.gram, definite(self.metric))
-        left = np.linalg.inv(vectors).T
-        return np.asarray((left * np.maximum(sizes, 1 / math.sqrt(self.records))) @ left.T)
+        root = self._root_of(self.gram, 1 / math.sqrt(self.records))
+        return np.asarray(root @ root.T)
+
+    def _root_of(self, moments: FloatArray, least: float) -> FloatArray:
+        """Return R with R R' the second moments, whose eigenvalues relative to released ones are at least a number."""
+        sizes, vectors = eigh(moments, definite(self.metric))
+        return np.asarray(np.linalg.inv(vectors).T * np.sqrt(np.maximum(sizes, least)))
 
     @functools.cached_property
     def _share_of_noise(self) -> float:
@@ -352,7 +356,7 @@ class ReleasedRecords:
         signal = max(signal, least, 1e-12 * variance)
         return deconvolved(released, chances, noise=noise, signal=signal, fineness=fineness)
 
-    def squared_bias(
+    def bias_factor(
         self,
         correction: Correction,
         theta: FloatArray,
@@ -361,11 +365,15 @@ class ReleasedRecords:
         missed: float = 0.0,
         moments: FloatArray | None = None,
     ) -> FloatArray:
-        """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
+        """Return F with ||F'a|| at least the size of the bias of a'theta that a surrogate makes, for every a.
 
-        The bias of the gradient is b = E[x e(u)] with e the error of the surrogate's slope at the true score u, so that
-        by the inequality of Cauchy and Schwarz abs(a'H^-1 b)^2 <= a'H^-1 S H^-1 a E e(u)^2, S the mean of x x'. The
-        mean is over the estimated distribution of true scores, those outside the surrogate's range included.
+        The bias of the gradient is b = E[x e(u)] with e the error of the surrogate's slope at the true score u. That of
+        a'theta is -a'H^-1 b = -E[(a'H^-1 x) e(u)] to first order, and by the inequality of Cauchy and Schwarz its
+        square is at most a'H^-1 S H^-1 a E e(u)^2, S the mean of x x'. Nothing in this hangs on a, so that F, H^-1 R
+        times the root of E e(u)^2 with R R' = S, holds for all combinations at once. The mean is over the estimated
+        distribution of true scores, those outside the surrogate's range included.
+
+        Squared, F would lose what cancels in a'H^-1, as where columns are far from 0.
 
         Parameters
         ----------
@@ -380,6 +388,11 @@ class ReleasedRecords:
             on a sphere, which ends there, anywhere.
         moments : array of shape (q, q), float64, optional
             S, or a bound on the second moments of E[x | u], which is all of x that matters; `positive_gram` by default.
+
+        Returns
+        -------
+        array of shape (q, q), float64
+            F.
         """
         assert correction.surrogates is not None
         inverse = np.linalg.inv(hessian)
@@ -389,8 +402,8 @@ class ReleasedRecords:
             ends = (farthest, REACH * farthest) if self.zonal is None else (0.0, farthest)
             scores = scores.with_outliers(min(missed, 1.0), *ends)
         error = rms_error(correction.surrogate_parts, correction.surrogates.surrogates, scores, self.targets())
-        spread = self.positive_gram() if moments is None else moments
-        return np.asarray(error**2 * inverse @ spread @ inverse)
+        root = self._root_of(*((self.gram, 1 / math.sqrt(self.records)) if moments is None else (moments, 0.0)))
+        return np.asarray(error * inverse @ root)
 
     def spread(self, theta: FloatArray) -> float:
         """Return the standard deviation of the released score, at least 1, or that of true residuals."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy as sp
-from scipy import stats
+from scipy import optimize, stats
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError
@@ -24,6 +24,7 @@ from symdebias.inference import (
 )
 from symdebias.solvers.cluster_freedom import ClusterParts
 from symdebias.solvers.coefficients import Coefficients
+from symdebias.solvers.covariance import _with_distance
 
 pytestmark = pytest.mark.newest
 
@@ -527,6 +528,90 @@ def test_summary_says_where_the_bias_is():
     assert fit.wald_test(np.eye(2)).noncentrality > 0
 
 
+def labelled(offset, n=20_000, noise=1.0):
+    """Return columns that begin at an offset, labels of them, and what is released of both, whose noise is the same."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 2)) @ [[1.0, 0.5], [0.0, 0.8]]
+    y = np.where(rng.random(n) < 1 / (1 + np.exp(-X @ [1.0, -0.5] - 0.2)), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(noise), sd.RandomizedResponse(2.0), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=2)
+    return X, y, noised.release, np.asarray(noised.X) + offset, noised.y
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_the_bias_of_every_combination_is_within_its_bound(offset):
+    """Minima of the mean loss of true records and of its surrogate: the worst combination has a tenth of the bound.
+
+    By the sum of the bounds of parameters a score at the middle would have 440 times its bound, of columns at 100.
+    """
+    X, y, release, *noised = labelled(offset)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), release), *noised)
+    parts, surrogates = fit.corrected.surrogate_parts, fit.corrected.design.surrogates
+    multipliers = np.reshape(parts.multipliers(y), (len(parts.replaced), len(y)))
+    # By parameters of columns that begin at 0.
+    rows, moved = np.column_stack([X, np.ones(len(X))]), np.eye(3)
+    moved[2, :2] = offset
+
+    def minimum(has_surrogates):
+        def gradient(theta):
+            u = rows @ theta
+            slopes = -y / (1 + np.exp(y * u))
+            if has_surrogates:
+                for multiplier, part, surrogate in zip(multipliers, parts.replaced, surrogates, strict=True):
+                    slopes = slopes + multiplier * (surrogate.slope(u) - part.numbers.slope(u))
+            return slopes @ rows / len(u)
+
+        found = optimize.root(gradient, moved @ fit.theta, tol=1e-12)
+        assert found.success
+        return found.x
+
+    bias = minimum(True) - minimum(False)
+    known = fit.inference.mapped(moved)
+    (factor,) = known.bias_factors
+    worst = np.sqrt(bias @ np.linalg.solve(factor @ factor.T, bias))
+    assert 0.05 < worst < 1
+    weights = np.random.default_rng(0).normal(size=(1_000, 3))
+    told = fit.combinations(weights @ moved)
+    assert np.all(np.abs(weights @ bias) <= told.bias_bound)
+    np.testing.assert_allclose(told.bias_bound, known.mapped(weights).bias, rtol=1e-6)
+    if offset:
+        assert np.abs(moved[2]) @ fit.bias_bound > 400 * known.bias[2]
+
+
+def test_an_interval_of_a_score_does_not_hang_on_where_columns_begin():
+    found = []
+    for offset in (0.0, 10.0, 1e4):
+        _, _, release, *noised = labelled(offset, noise=0.5)
+        fit = sd.m_estimate(sd.debias(sd.losses.logistic(), release), *noised)
+        assert np.all(fit.bias_bound > 0)
+        found.append(fit.predict_interval(np.array([[0.0, 0.0], [1.0, -2.0]]) + offset, of="score"))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-3)
+
+
+def test_a_certified_bias_of_the_gradient_bounds_that_of_every_combination():
+    _, _, release, *noised = labelled(0.0, n=4_000, noise=0.3)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), release, method="series", order=1), *noised)
+    (factor,) = fit.inference.bias_factors
+    np.testing.assert_allclose(np.linalg.norm(factor, axis=1), fit.bias_bound)
+    both = fit.combinations([1.0, 1.0, 0.0]).bias_bound
+    np.testing.assert_allclose(both, np.linalg.norm(factor[0] + factor[1]), rtol=1e-9)
+    assert both < fit.bias_bound[:2].sum()
+
+
+def test_a_known_distance_adds_to_the_bias_of_every_combination():
+    rng = np.random.default_rng(0)
+    factors, step, rows = rng.normal(size=(2, 3, 3)), rng.normal(size=3), rng.normal(size=(500, 3))
+    for scale in (0.0, 0.01, 1.0, 100.0):
+        found = np.linalg.norm(rows @ _with_distance(factors, scale * step, np.eye(3)), axis=2)
+        both = np.linalg.norm(rows @ factors, axis=2) + scale * np.abs(rows @ step)
+        assert np.all(found >= both * (1 - 1e-12))
+        # The root of 2 too large at most where both are as they are at the largest.
+        assert np.median(found / both) < 1.5
+    none = _with_distance(np.zeros((1, 3, 0)), step, np.eye(3))
+    np.testing.assert_allclose(np.linalg.norm(rows @ none[0], axis=1), np.abs(rows @ step))
+
+
 # ---- the noise of the score ----------------------------------------------------------------------------------
 
 
@@ -558,6 +643,11 @@ def test_intervals_of_descent_reach_over_the_distance_to_the_root():
     early, late = (sd.sgd(OPEN, X, y, epochs=epochs, **steps) for epochs in (12, 60))
     apart = np.abs(early.theta - root.theta)
     assert 0.2 < (apart / root.standard_errors).max() < 1
+    # What is known of it is known of combinations.
+    both = early.combinations([[1.0, 1.0], [1.0, -1.0]]).bias_bound
+    step = early.inference.bias_factors[0, :, 0]
+    np.testing.assert_allclose(both, np.abs([step.sum(), step[0] - step[1]]), rtol=1e-9)
+    assert both.min() < 0.9 * early.bias_bound.sum()
     np.testing.assert_allclose(early.bias_bound, apart, rtol=1e-6)
     low, high = early.confidence_interval().T
     assert np.all(high - low > 2 * (1.6 * early.standard_errors + apart))

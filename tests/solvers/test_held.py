@@ -199,6 +199,8 @@ def test_a_surrogate_is_designed_for_scores_with_their_offsets():
     assert len(fit.diagnostics["pilot"]["theta"]) == 3
     assert np.all(np.abs(fit.theta - root.theta) < 0.3 * root.standard_errors)
     # Resolved, it is trained as it is.
+    assert root.inference.bias_factors.shape[:2] == (1, 3)
+    np.testing.assert_allclose(np.linalg.norm(root.inference.bias_factors[0], axis=1), root.bias_bound)
     again = quietly(sd.sgd, fit.corrected, X, y, offset=3 * offset - 0.6, **options)
     assert again.corrected.design == fit.corrected.design
     assert np.all(np.abs(again.theta - root.theta) < 0.3 * root.standard_errors)

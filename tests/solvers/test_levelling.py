@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, ndtr
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp, ndtr, softmax
 
 import symdebias as sd
 from symdebias.exceptions import SymdebiasError
@@ -236,21 +237,28 @@ def test_sides_have_ends_of_their_own_and_p_values_agree():
 
 
 def test_a_bias_stays_what_it_is_where_a_score_levels_off():
-    """The score of the truth is off by the bias, whatever the slope is there; a larger variance makes less of it."""
+    """The score of the truth is off by the bias, whatever the slope is there; a larger variance makes less of it.
+
+    Beyond it there is less to be told than without a bias, and as much less of a score that levels off tells it.
+    """
     bias, covariance, c = np.array([1.5]), np.eye(1), 0.02
     for curving in (None, np.array([[0.0, 0.01]])):
         bend = 0.0 if curving is None else curving[0, 1]
         inference = Inference(covariance, "sandwich", bias=bias, curving=curving, levelling=np.array([[c, 0.0]]))
         ((low, high),) = inference.interval(np.zeros(1), 0.95)
         for end, own in ((-low, c), (high, 0.0)):
-            assert end / np.sqrt(1 + (bend + own) * end**2) == pytest.approx(
-                critical_value(0.95, 1.5 / np.sqrt(1 + bend * end**2)), rel=1e-6
-            )
+            variance = 1 + bend * end**2
+            ratio = 1.5 / np.sqrt(variance)
+            reach, beyond = critical_value(0.95, ratio) - ratio, end - 1.5
+            levels = own * (critical_value(0.95) / reach) ** 2
+            assert beyond / np.sqrt(variance + levels * beyond**2) == pytest.approx(reach, rel=1e-6)
         assert inference.pvalues(np.array([-low]))[0] == pytest.approx(0.05, rel=1e-4)
         assert inference.test(np.array([-low]), [1.0], 0.0).pvalue == pytest.approx(0.05, rel=1e-4)
-    # A score that levels off below what the bias leaves to be told ends nowhere.
-    flat = Inference(covariance, "sandwich", bias=bias, levelling=np.array([[critical_value(0.95, 1.5) ** -2, 0.0]]))
-    assert np.isinf(flat.interval(np.zeros(1), 0.95)).tolist() == [[True, False]]
+    # A score that levels off below what there is to be told ends nowhere, whatever the bias is.
+    for some in (bias, 0 * bias, 100 * bias):
+        flat = Inference(covariance, "sandwich", bias=some, levelling=np.array([[critical_value(0.95) ** -2, 0.0]]))
+        assert np.isinf(flat.interval(np.zeros(1), 0.95)).tolist() == [[True, False]]
+        assert np.isinf(flat.mapped(np.array([[-2.0]])).interval(np.zeros(1), 0.95)).tolist() == [[False, True]]
 
 
 def test_a_bias_is_added_where_score_tests_end():
@@ -280,3 +288,87 @@ def test_a_saved_fit_keeps_them(tmp_path):
     fit.save(tmp_path / "fit.npz")
     again = sd.Fit.load(tmp_path / "fit.npz")
     np.testing.assert_array_equal(again.confidence_interval(), fit.confidence_interval())
+
+
+def test_a_large_bias_of_one_parameter_hides_no_score_that_levels_off_from_combinations():
+    """Biases that cancel leave a combination without any, and it ends where the score does that takes part."""
+    covariance, row = np.array([[1.0, -0.9], [-0.9, 1.0]]), np.array([[1.0, 1.0]])
+    factors = np.array([[[300.0], [-300.0]]])
+    known = Inference(
+        covariance, "sandwich", bias=np.array([300.0, 300.0]), bias_factors=factors,
+        levelling=np.array([[0.0, critical_value(0.95) ** -2], [0.0, 0.0]]),
+    )  # fmt: skip
+    both = known.mapped(row)
+    assert both.bias[0] < 1e-9
+    assert np.isinf(known.interval(np.zeros(2), 0.95)).tolist() == [[False, True], [False, False]]
+    assert np.isinf(both.interval(np.zeros(1), 0.95)).all()
+    some = replace(known, levelling=0.5 * known.levelling)
+    expected = critical_value(0.95) / np.sqrt(0.5) * np.sqrt(0.2)
+    np.testing.assert_allclose(some.mapped(row).interval(np.zeros(1), 0.95), [[-expected, expected]], rtol=1e-6)
+    for end in (-expected, expected):
+        assert some.test(np.zeros(2), row, end).pvalue == pytest.approx(0.05, rel=1e-4)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-4])
+def test_softmax_of_two_labels_has_the_ends_of_the_logistic_loss(l2):
+    """Were a parameter alone tested, all scores would follow it, and the test never reject: all ends were infinite."""
+    noised = rare_labels(3)
+    codes = np.where(np.asarray(noised.y) > 0, 1, 0)
+    release = sd.Release(None, sd.RandomizedResponse(1.5, categories=(0, 1)), noiseless=("x",), fit_intercept=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sd.VarianceWarning)
+        fit = sd.m_estimate(sd.debias(sd.losses.softmax(2), release), noised.X, codes, l2=l2)
+    expected = fitted(noised, l2=l2 / 2)
+    np.testing.assert_allclose(2 * fit.theta[1], expected.theta, rtol=1e-6)
+    assert np.isfinite(expected.confidence_interval()).all()
+    np.testing.assert_allclose(2 * fit.confidence_interval()[1], expected.confidence_interval(), rtol=1e-4)
+    assert expected.inference.levelling.max() > 0.05
+
+
+def test_ends_of_softmax_are_those_of_score_tests():
+    """Parameters of a sum of 0 over the labels, the others at their minimum by a search that knows nothing of ours."""
+    rng, kept = np.random.default_rng(1), np.exp(2.0) / (np.exp(2.0) + 2)
+    X = np.column_stack([rng.normal(size=4_000), np.ones(4_000)])
+    truth = np.array([[1.0, 0.5], [-1.0, 0.8], [0.0, -2.6]])
+    chances = softmax(X @ truth.T, axis=1)
+    y = np.sum(rng.random((4_000, 1)) > np.cumsum(chances, axis=1), axis=1)
+    release = sd.Release(None, sd.RandomizedResponse(2.0, categories=(0, 1, 2)), noiseless=("x",), fit_intercept=True)
+    noised = release.privatize(X[:, :1], y, random_state=1)
+    fit = sd.m_estimate(sd.debias(sd.losses.softmax(3), release), noised.X, noised.y)
+    # Of the released label the chance given the true one is kept or the half of what is left.
+    is_released = np.asarray(noised.y)[:, None] == np.arange(3)
+    labels = (is_released - (1 - kept) / 2) / (kept - (1 - kept) / 2)
+
+    def statistic(place, value):
+        """By the parameters of two labels, that of the third what is left of 0; the one that is tested among them."""
+        left = np.delete(np.arange(3), place[0])[0]
+        used = np.delete(np.arange(3), left)
+        whole = np.zeros((6, 4))
+        for at, label in enumerate(used):
+            whole[2 * label : 2 * label + 2, 2 * at : 2 * at + 2] = np.eye(2)
+            whole[2 * left : 2 * left + 2, 2 * at : 2 * at + 2] = -np.eye(2)
+        tested = 2 * list(used).index(place[0]) + place[1]
+        others = np.delete(np.arange(4), tested)
+
+        def at(free):
+            phi = np.insert(free, tested, value)
+            scores = X @ (whole @ phi).reshape(3, 2).T
+            slopes = softmax(scores, axis=1) - labels
+            gradients = (slopes[:, :, None] * X[:, None, :]).reshape(len(X), -1) @ whole
+            return np.mean(logsumexp(scores, axis=1) - np.sum(labels * scores, axis=1)), gradients, scores
+
+        begin = fit.theta[used].ravel()[others]
+        found = minimize(lambda free: (at(free)[0], at(free)[1].mean(axis=0)[others]), begin, jac=True, tol=1e-12).x
+        _, gradients, scores = at(found)
+        weights = softmax(scores, axis=1)
+        bends = np.einsum("nk,kl->nkl", weights, np.eye(3)) - weights[:, :, None] * weights[:, None, :]
+        hessian = whole.T @ np.einsum("nkl,ni,nj->kilj", bends, X, X).reshape(6, 6) @ whole / len(X)
+        own = gradients @ np.linalg.inv(hessian)[tested]
+        return own.sum() / np.sqrt(own @ own)
+
+    ends, sides = fit.confidence_interval(), fit.inference.levelling.reshape(3, 2, 2)
+    assert np.isfinite(ends).sum() > 8
+    looked = [(k, column, side) for k, column, side in np.argwhere(sides > 0) if np.isfinite(ends[k, column, side])]
+    assert len(looked) > 2
+    for k, column, side in looked:
+        assert abs(statistic((k, column), ends[k, column, side])) == pytest.approx(1.96, abs=0.1)

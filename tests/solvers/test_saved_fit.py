@@ -289,7 +289,7 @@ def test_every_value_of_a_fit_comes_back(tmp_path):
     freedom = np.array([2.5, np.inf])
     inference = Inference(
         np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), freedom, 2.0,
-        skewness=np.array([[0.1, 0.0], [0.0, 0.0]]),
+        skewness=np.array([[0.1, 0.0], [0.0, 0.0]]), bias_factors=np.arange(12.0).reshape(2, 2, 3),
     )  # fmt: skip
     history = sd.solvers.History(np.array([0, 4]), np.array([0, 512]), np.array([[0.0, 1.0], [0.5, 1 / 3]]))
     fit = replace(
@@ -329,6 +329,36 @@ def test_numbers_of_both_sides_are_two_for_each_parameter(what, tmp_path):
     for sides in (np.array([[0.1, 0.0]]), np.array([0.1, 0.2]), -np.eye(2), np.full((2, 2), np.nan)):
         with pytest.raises(ValueError, match=r"is no array of \(2, 2\) numbers from 0 on"):
             replace(fit, inference=Inference(np.eye(2), "sandwich", **{what: sides})).save(tmp_path / "fit")
+
+
+def test_factors_of_biases_are_kept_and_files_without_them_are_read(logistic_fit, content, tmp_path):
+    """Before there were factors, biases of combinations were sums, and scores levelled off otherwise under a bias."""
+    weights = np.array([1.0, -1.0])
+    assert logistic_fit.inference.bias_factors.shape == (1, 2, 2)
+    logistic_fit.save(tmp_path / "fit")
+    again = sd.Fit.load(tmp_path / "fit").combinations(weights)
+    np.testing.assert_array_equal(again.interval, logistic_fit.combinations(weights).interval)
+    parts = parts_of(content)
+    document = json.loads(parts["fit.json"])
+    inside = document["fit"]["inference"]["fields"]
+    parts.pop(f"{inside.pop('bias_factors')['array']}.npy")
+    parts["fit.json"] = json.dumps(document).encode()
+    (tmp_path / "earlier").write_bytes(packed(parts))
+    earlier = sd.Fit.load(tmp_path / "earlier")
+    assert earlier.inference.bias_factors is None
+    np.testing.assert_array_equal(earlier.confidence_interval(), logistic_fit.confidence_interval())
+    np.testing.assert_allclose(earlier.combinations(weights).bias_bound, logistic_fit.bias_bound.sum())
+    inside["levelling"] = {"array": "levels"}
+    changed = {**parts, "fit.json": json.dumps(document).encode(), "levels.npy": array(np.eye(2))}
+    refused(tmp_path / "fit", packed(changed), "level off under a bias what another version")
+
+
+def test_factors_of_biases_fit_the_parameters(tmp_path):
+    fit = made([0.1, -1 / 3], sd.debias(LOSSES["exponential"], NOISED.release))
+    for factors in (np.ones((1, 3, 2)), np.ones((2, 2)), np.ones((0, 2, 2)), np.full((1, 2, 2), np.nan)):
+        known = Inference(np.eye(2), "sandwich", bias=np.ones(2), bias_factors=factors)
+        with pytest.raises(ValueError, match=r"no array of \(m, 2, r\) finite numbers"):
+            replace(fit, inference=known).save(tmp_path / "fit")
 
 
 def exotic():

@@ -70,7 +70,7 @@ def test_a_design_like_another_one_has_its_sizes_for_other_scores(in_one_vector)
     u = np.linspace(-1.5, 1.5, 31)
 
     def error(of, theta):
-        return known.squared_bias(of.at(2), theta, np.eye(2))[0, 0]
+        return float(np.sum(known.bias_factor(of.at(2), theta, np.eye(2))[0] ** 2))
 
     growth = design.score_variance / float(np.mean(known.variances(fit.theta)))
     same = known.resolved_like(fit.theta, design, growth=max(1.0, growth) if in_one_vector else 1.0)

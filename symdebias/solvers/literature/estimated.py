@@ -91,4 +91,4 @@ def _widened(fit: Fit, release: Release, under: Callable[[Release], FloatArray])
 def _refused(fit: Fit, reason: str) -> Fit:
     """Return a fit without a covariance, and the reason."""
     assert fit.inference is not None
-    return replace(fit, inference=replace(fit.inference, covariance=None, refusal=reason, bias=None))
+    return replace(fit, inference=replace(fit.inference, covariance=None, refusal=reason, bias=None, bias_factors=None))

@@ -89,6 +89,9 @@ def test_the_fit_is_that_of_one_machine(loss, weighted):
     compared(found, expected)
     if loss == "logistic":
         assert found.corrected.design.radius == pytest.approx(expected.corrected.design.radius, rel=1e-10)
+        told, wanted = (one.combinations(np.ones(one.theta.size)).bias_bound for one in (found, expected))
+        np.testing.assert_allclose(told, wanted, rtol=1e-6)
+        assert told < 0.99 * found.bias_bound.sum()
 
 
 def test_records_of_weight_0_are_counted_nowhere():
