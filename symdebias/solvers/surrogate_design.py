@@ -95,8 +95,13 @@ def noise_shape(parts: SurrogateParts, design: ColumnDesign) -> float:
 def rms_error(
     parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
 ) -> float:
-    """Return the root mean square of the slope's error over scores, for the worst target: 0 for a residual loss."""
-    return _Judge(parts, scores, targets).bias([one.slope(scores.values) for one in surrogates])
+    """Return the root mean square of the slope's error over scores, at each for the worst target.
+
+    Targets go with scores: where one target errs at low ones and another at high ones, both may be there.
+    """
+    judge = _Judge(parts, scores, targets)
+    errors = judge.errors([one.slope(scores.values) for one in surrogates])
+    return math.sqrt(float(scores.chances @ np.square(errors).max(axis=0, initial=0.0)))
 
 
 class _Judge:
@@ -125,10 +130,13 @@ class _Judge:
         self.multipliers = np.reshape(known, (count, len(targets))).T
         self.chances = scores.chances
 
+    def errors(self, slopes: Sequence[FloatArray]) -> FloatArray:
+        """Return the errors of surrogates' slopes at the scores for each target, shape (t, m)."""
+        return np.asarray(self.multipliers @ (np.reshape(slopes, self.slopes.shape) - self.slopes))
+
     def bias(self, slopes: Sequence[FloatArray]) -> float:
-        """Return the root mean square of the error of surrogates' slopes at the scores, for the worst target."""
-        errors = self.multipliers @ (np.reshape(slopes, self.slopes.shape) - self.slopes)
-        return math.sqrt(float((errors**2 @ self.chances).max(initial=0.0)))
+        """Return the root mean square of the error of surrogates' slopes at the scores, for the worst target of all."""
+        return math.sqrt(float((self.errors(slopes) ** 2 @ self.chances).max(initial=0.0)))
 
     def relative(self, square: float, bends: Sequence[FloatArray]) -> float:
         """Return a mean square over the square of the mean curvature, over targets that are equally likely.

@@ -7,7 +7,7 @@ import symdebias as sd
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers import m_estimation
 from symdebias.solvers.scores import known_scores
-from symdebias.solvers.surrogate_design import _Judge, designed
+from symdebias.solvers.surrogate_design import _Judge, designed, rms_error
 from symdebias.transforms.surrogate import Scores
 
 
@@ -34,6 +34,22 @@ def test_a_curvature_whose_square_overflows_tells_nothing():
     judge = _Judge(corrected.surrogate_parts, Scores.within(1.0), (-1.0, 1.0))
     bends = [np.full(len(judge.chances), 1e200) for _ in corrected.surrogate_parts.replaced]
     assert judge.relative(1.0, bends) == np.inf
+
+
+@pytest.mark.parametrize("loss", [sd.losses.probit(), sd.losses.hinge(), sd.losses.logistic()], ids=str)
+def test_an_error_is_that_of_whatever_target_goes_with_a_score(loss):
+    """Of two labels the one may err at low scores and the other at high ones."""
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.8))
+    corrected = sd.debias(loss, release, method="surrogate", radius=2.0, score_variance=0.64, n=5_000)
+    parts, surrogates = corrected.surrogate_parts, corrected.design.surrogates
+    scores = Scores.within(2.0)
+    found = rms_error(parts, surrogates, scores, (-1.0, 1.0))
+    errors = _Judge(parts, scores, (-1.0, 1.0)).errors([one.slope(scores.values) for one in surrogates])
+    for rule in (scores.values > 0, scores.values < 0, np.abs(errors[1]) > np.abs(errors[0])):
+        own = np.where(rule, errors[1], errors[0])
+        assert np.sqrt(scores.chances @ own**2) <= found * (1 + 1e-12)
+    # As some labels may be, and no larger.
+    assert np.sqrt(scores.chances @ own**2) == pytest.approx(found)
 
 
 def test_a_surrogate_without_a_minimum_gives_way_to_one_for_more_noise(monkeypatch):
