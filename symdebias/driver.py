@@ -42,6 +42,8 @@ METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 # An exact correction whose gradients have more than so many times the mean square of the uncorrected ones, at
 # a score with noise of variance 4, is passed over by method="auto" for a surrogate.
 _REASONABLE_INFLATION = 100.0
+# Of more columns whose noise is not normal so many are tried first, and half as many more each time.
+_FIRST_TRIED = 8
 # Noise that a proposal is tried with; whether there is a correction does not depend on its size, conditions aside.
 _SCALE_OF_A_PROPOSAL = 0.1
 
@@ -116,7 +118,8 @@ def debias(
     ``"auto"`` passes over an exact correction where, at a score with noise of variance 4 to which all columns give the
     same share (so that units do not matter), it inflates the mean square of the slopes more than a hundredfold: the log
     loss under Laplace noise on many columns. Where columns share spherical noise that is looked at with a variance of
-    16: the log loss is corrected exactly on up to 5 columns, or 4 that are padded.
+    16: the log loss is corrected exactly on up to 5 columns, or 4 that are padded. Of more than 8 columns with noise of
+    their own that is not normal, 8, 12, 18, ... are looked at first: what is too much for them is for more.
 
     References
     ----------
@@ -325,21 +328,25 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
 
 
 def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
+    exact = None
     try:
-        exact = CorrectedLoss(loss, release, Exact(), reason="exact: the noise is undone in closed form")
-        correction = exact.at(columns_to_show(loss, release))
-        inflation = gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
+        columns, told = _seldom_exact(loss, release, settings)
+        if not columns:
+            exact = CorrectedLoss(loss, release, Exact(), reason="exact: the noise is undone in closed form")
+            told = _inflation(exact, settings)
     except NoExactCorrectionError as refusal:
         if isinstance(refusal, DerivationLimitError) and refusal.by_time:
             raise
         reason = str(refusal)
     else:
-        if inflation <= _REASONABLE_INFLATION:
+        inflation, variance = told
+        if exact is not None and inflation <= _REASONABLE_INFLATION:
             return exact
-        level = "this noise" if settings else f"a score with noise of variance {reference_variance(correction):g}"
+        level = "this noise" if settings else f"a score with noise of variance {variance:g}"
+        alone = f" from {columns} columns alone" if columns else ""
         reason = (
             f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
-            f"uncorrected ones at {level}"
+            f"uncorrected ones at {level}{alone}"
         )
         try:
             CorrectedLoss(loss, release, Surrogate())
@@ -349,6 +356,53 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
         return _with_settings(CorrectedLoss(loss, release, Surrogate(), reason=f"surrogate: {reason}"), settings)
     except NoExactCorrectionError as error:
         raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
+
+
+def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> tuple[float, float]:
+    """Return what `gradient_inflation` says of an exact correction, and the noise variance that it is looked at with.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There is none.
+    """
+    correction = exact.at(columns_to_show(exact.declared, exact.release))
+    inflation = gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
+    return inflation, reference_variance(correction)
+
+
+def _seldom_exact(loss: Loss, release: Release, settings: dict[str, float]) -> tuple[int, tuple[float, float]]:
+    """Return how many of many columns inflate slopes too much by themselves, and what `_inflation` says of these.
+
+    Each column with noise of its own that is not normal adds two to the order of the operator that undoes the noise,
+    and derivatives of a high order take long. With the variance of the score in equal shares the operator multiplies
+    the wave w by more, the more columns there are: by (1 + s w^2/(2 m))^m for m columns of Laplace noise. So few of
+    them tell what more would be passed over for.
+
+    Returns
+    -------
+    columns : int
+        0 where there are few, or none of the numbers that are tried is too much.
+    told : tuple of float
+        Of so many.
+    """
+    if len(loss.scores) != 1 or release.columns is None or release.coupling is not None:
+        return 0, (1.0, 0.0)
+    design = release.design(len(release.columns))
+    noises = {one.column: one.own_noise for one in design.linear if one.noise is not None}
+    own = {name: mechanism for names, mechanism in release.groups for name in names or ()}
+    noised = {name: own[name] for place, name in enumerate(release.columns) if place in noises and name in own}
+    # Normal noise would have its share of the variance.
+    if any(noise is None or noise.is_gaussian for noise in noises.values()) or len(noised) < len(noises):
+        return 0, (1.0, 0.0)
+    count = _FIRST_TRIED
+    while count < len(noised):
+        part = Release(dict(list(noised.items())[:count]), release.target, fit_intercept=release.fit_intercept)
+        told = _inflation(CorrectedLoss(loss, part, Exact()), settings)
+        if told[0] > _REASONABLE_INFLATION:
+            return count, told
+        count += count // 2
+    return 0, (1.0, 0.0)
 
 
 def _with_settings(corrected: CorrectedLoss, settings: dict[str, float]) -> CorrectedLoss:

@@ -6,9 +6,11 @@ import sympy as sp
 from instances import U, Y, crossed_release, gaussian_release, mixed_release
 
 import symdebias as sd
+from symdebias import driver
 from symdebias.assessment.kernel_bias import encoded, released_records
 from symdebias.codegen.functions import heat_power
 from symdebias.declared import DeclaredLoss
+from symdebias.derivation import scores as derivation_of_scores
 from symdebias.derivation.methods import Problem, Surrogate
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 
@@ -213,6 +215,41 @@ def test_an_exact_correction_of_enormous_variance_is_passed_over():
     assert sd.debias(sd.losses.logistic(), release, radius=1.0, score_variance=0.05, n=1e5).method == "exact"
     # A polynomial has no such variance.
     assert sd.debias(sd.losses.squared_margin(), release).method == "exact"
+
+
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_of_many_columns_few_tell_that_an_exact_correction_is_passed_over(in_groups, monkeypatch):
+    """Derivatives of the order of 24 columns take longer than a derivation may."""
+    orders = []
+
+    def derived(problem, build, order):
+        orders.append(len(problem.others))
+        return product(problem, build, order)
+
+    product = derivation_of_scores._product_group
+    monkeypatch.setattr(derivation_of_scores, "_product_group", derived)
+    names = tuple(f"x{j}" for j in range(24))
+    mechanism = sd.LaplaceMechanism.from_scale(2.0)
+    target = sd.RandomizedResponse(2.0)
+    release = sd.Release({names: mechanism} if in_groups else dict.fromkeys(names, mechanism), target)
+    corrected = sd.debias(sd.losses.logistic(), release)
+    assert corrected.method == "surrogate"
+    assert corrected.reason.endswith("at a score with noise of variance 4 from 12 columns alone")
+    assert max(orders) == 12
+    # Where little noise is in the score, all columns are corrected for exactly.
+    few = sd.Release({names[:10]: mechanism}, target)
+    assert sd.debias(sd.losses.logistic(), few).method == "surrogate"
+    assert sd.debias(sd.losses.logistic(), few, radius=1.0, score_variance=0.05, n=1e5).method == "exact"
+
+
+def test_normal_noise_has_its_share_of_the_score():
+    """Columns of other noise, of which some would be too much with all of it, are not looked at by themselves."""
+    laplace = {f"l{j}": sd.LaplaceMechanism.from_scale(1.0) for j in range(13)}
+    normal = {tuple(f"n{j}" for j in range(60)): sd.GaussianMechanism.from_scale(0.1)}
+    columns, (inflation, variance) = driver._seldom_exact(sd.losses.logistic(), sd.Release(laplace), {})
+    assert (columns, variance) == (12, 4.0)
+    assert inflation > 100
+    assert driver._seldom_exact(sd.losses.logistic(), sd.Release(laplace | normal), {})[0] == 0
 
 
 def test_an_exact_correction_too_large_to_evaluate_is_passed_over():
