@@ -426,14 +426,15 @@ class Records:
         return derivatives
 
     def derivatives_or_differences(
-        self, units: FloatArray | None = None, *, roughly: bool = False
+        self, units: FloatArray, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found.
 
         Parameters
         ----------
-        units : array of shape (Q,), float64, optional
-            By how much each parameter changes the score by about 1, for the steps of differences; ones by default.
+        units : array of shape (Q,), float64
+            By how much each parameter changes the score by about 1, for the steps of differences: those of a part of
+            the records are those of all.
         roughly : bool
             Whether a Hessian by differences, two passes for each parameter, may be that of a part of the records.
 
@@ -461,14 +462,13 @@ class Records:
 
         return derivatives
 
-    def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
+    def _by_differences(self, units: FloatArray, *, roughly: bool) -> Callable[..., Derivatives]:
         part = self.looked_at if roughly else self
 
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
             value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
             # The cube root of the rounding error balances it with the error of the differences.
-            scales = np.ones(len(theta)) if units is None else units
-            hessian = part.differenced(theta, 6e-6 * scales * (1 + float(np.abs(theta / scales).max())))
+            hessian = part.differenced(theta, 6e-6 * units * (1 + float(np.abs(theta / units).max())))
             outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
             return Derivatives(value, gradient, hessian, outer)
 
@@ -669,17 +669,18 @@ class Records:
         return np.bincount(codes, self.weights if len(self.weights) else None).astype(np.float64)
 
     def cluster_curvatures(
-        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray, units: FloatArray
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
 
-        They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean.
+        They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean;
+        `units` are as for `derivatives_or_differences`.
         """
         ends = np.cumsum(np.bincount(codes))
         order = np.argsort(codes, kind="stable")
         for cluster in some:
             own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
-            found = own.derivatives_or_differences()[0](theta, meat=not mean.any())
+            found = own.derivatives_or_differences(units)[0](theta, meat=not mean.any())
             meat = own.meat(theta, mean) if mean.any() else found.meat
             yield len(own), own.total * found.hessian, own.total * meat
 

@@ -13,17 +13,19 @@ from scipy.special import ndtri
 from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Integer, is_integer
+from symdebias.evaluation.error_law import with_added_variances
+from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate
 from symdebias.evaluation.metric import LARGEST, Metric
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
-from symdebias.evaluation.ratios import positive_mean
+from symdebias.evaluation.ratios import positive_mean, ratio_of
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.evaluation.windows import NormalWindows, WaveWindows, Windows
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.noise_estimates import added_variance
+from symdebias.solvers.noise_estimates import added_variances
 
 _LINKS = ("logistic", "identity", "exponential")
 
@@ -39,17 +41,27 @@ class CalibrationCurve:
     predicted, observed : array of shape (k,), float64
         The mean prediction and the mean target of true records in each window.
     predicted_standard_errors, observed_standard_errors : array of shape (k,), float64
-        Their standard errors.
+        Their standard errors. NaN where the records in a window do not tell them: where nearly all of them have the
+        same target, or too few carry the window or decide the standard error. Then `evaluate` has no interval either.
     difference_standard_errors : array of shape (k,), float64
-        Those of observed - predicted, which come from the same records.
+        Those of observed - predicted, which come from the same records; NaN where those of `observed` are.
     bias : array of shape (k,), float64
         Estimated bounds on the bias of `predicted`: 0 where its correction is exact. `observed` has none.
+    predicted_freedom, observed_freedom, difference_freedom : array of shape (k,), float64
+        The degrees of freedom of the standard errors; infinite where these are as good as known, and 0 where all
+        targets in a window are the same.
+    predicted_skewness, observed_skewness, difference_skewness : array of shape (k,), float64
+        Those of the estimates where few records or clusters decide them, and 0 otherwise; as `Estimate` has it.
     bandwidth : float
         c, the standard deviation of the normal window.
     score_variance : float
         s, the variance of all noise of the score.
     records : int
         The number of records with weight.
+    of_labels : bool
+        Whether targets are labels, counted as 0 and 1, and `observed` a share.
+    clusters : int or None
+        The number of clusters G that standard errors are over.
 
     Examples
     --------
@@ -71,9 +83,54 @@ class CalibrationCurve:
     observed_standard_errors: FloatArray
     difference_standard_errors: FloatArray
     bias: FloatArray
+    predicted_freedom: FloatArray
+    observed_freedom: FloatArray
+    difference_freedom: FloatArray
+    predicted_skewness: FloatArray
+    observed_skewness: FloatArray
+    difference_skewness: FloatArray
     bandwidth: float
     score_variance: float
     records: int
+    of_labels: bool
+    clusters: int | None = None
+
+    def confidence_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return intervals of `predicted`, of `observed` and of observed - predicted, each by itself.
+
+        They are as `Estimate.confidence_interval` has them: normal, or farther out where few records or clusters decide
+        a standard error, and those with `predicted` are wider by the bound on the bias at both ends. Both ends are nan
+        where the standard error is, and where an interval of a share would be refused.
+
+        Parameters
+        ----------
+        level : float
+            The level of each, in (0, 1).
+
+        Returns
+        -------
+        three arrays of shape (k, 2), float64
+            Lower and upper ends.
+        """
+        LEVEL.check("level", level)
+        nothing = np.zeros(len(self.bias))
+        predicted = self._intervals("predicted", self.predicted, self.bias, level)
+        observed = self._intervals("observed_share" if self.of_labels else "observed", self.observed, nothing, level)
+        return predicted, observed, self._intervals("difference", self.observed - self.predicted, self.bias, level)
+
+    def _intervals(self, metric: str, values: FloatArray, bias: FloatArray, level: float) -> FloatArray:
+        of = metric.partition("_")[0]
+        errors, freedoms = getattr(self, f"{of}_standard_errors"), getattr(self, f"{of}_freedom")
+        skewness = getattr(self, f"{of}_skewness")
+        found = np.full((len(values), 2), math.nan)
+        for place in np.flatnonzero(np.isfinite(errors)).tolist():
+            freedom = float(freedoms[place])
+            one = Estimate(
+                float(values[place]), float(errors[place]), float(bias[place]), False, self.records, metric, "",
+                self.clusters, None if math.isinf(freedom) else freedom, float(skewness[place]),
+            )  # fmt: skip
+            found[place] = one.interval_or_none(level) or (math.nan, math.nan)
+        return found
 
     def __str__(self) -> str:
         lines = [
@@ -214,13 +271,16 @@ def calibration_curve_of(
         other = _curve(records.under(release), theta, found.scores, found.bandwidth, link)
         return np.stack([other.predicted, other.observed, other.observed - other.predicted])
 
-    errors = (found.predicted_standard_errors, found.observed_standard_errors, found.difference_standard_errors)
-    whole = np.sqrt(np.stack(errors) ** 2 + added_variance(records.collected, curves))
+    kinds = ("predicted", "observed", "difference")
+    before, freedom, skewness = (
+        np.stack([getattr(found, f"{kind}_{of}") for kind in kinds])
+        for of in ("standard_errors", "freedom", "skewness")
+    )
+    errors, freedom = with_added_variances(before, freedom, added_variances(records.collected, curves))
+    skewness *= np.divide(before, errors, where=errors > 0, out=np.ones(errors.shape)) ** 3
+    columns = {"standard_errors": errors, "freedom": freedom, "skewness": skewness}
     return replace(
-        found,
-        predicted_standard_errors=whole[0],
-        observed_standard_errors=whole[1],
-        difference_standard_errors=whole[2],
+        found, **{f"{kind}_{of}": own for of, rows in columns.items() for kind, own in zip(kinds, rows, strict=True)}
     )
 
 
@@ -256,30 +316,53 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
             scores, spread, link, width, middles=middles, records=records.effective, deviation=deviation
         )
     of_labels = link == "logistic"
-    sums = _Calibration(
+    judge = _Calibration(
         "calibration", "windows", records, theta, windows, middles, of_labels, _target(records, of_labels)
-    ).sums(theta)
-    rows = []
+    )
+    sums, judged = judge.sums(theta), []
     for place, middle in enumerate(middles):
-        window, prediction, seen = (sums.only(3 * place + part) for part in range(3))
         if not sums.high[3 * place] > 0:
             raise ValueError(
                 f"no record has a released score near {middle:g}. Choose points where records lie, or a larger "
                 "bandwidth."
             )
         density = positive_mean(sums, 3 * place, f"the density of scores near {middle:.4g}")
-        predicted, observed = sums.mean(prediction) / density, sums.mean(seen) / density
-        parts = (prediction - predicted * window, seen - observed * window)
-        deviations = [sums.error(part / density) for part in (*parts, parts[1] - parts[0])]
-        rows.append((predicted, observed, *deviations, windows.bias(middle)))
-    columns = ("predicted", "observed", "predicted_standard_errors", "observed_standard_errors",
-               "difference_standard_errors", "bias")  # fmt: skip
+        predicted, observed = (ratio_of(sums, 3 * place + part, 3 * place, density) for part in (1, 2))
+        of = observed.of - predicted.of
+        judged += [predicted, observed, replace(observed, error=sums.error(of), of=of)]
+    laws = judge.error_laws(theta, sums, [one.of for one in judged])
+    laws = [law.carried_by(one.carriers) for law, one in zip(laws, judged, strict=True)]
+    errors = np.reshape([one.error for one in judged], (-1, 3)).T
+    freedom = np.reshape([math.inf if law.freedom is None else law.freedom for law in laws], (-1, 3)).T
+    skewness = np.reshape([law.skewness for law in laws], (-1, 3)).T
+    # A model may well predict the same for all; targets that are all the same do not show how others would be.
+    same = np.reshape([sums.is_rounding(one.of) for one in judged], (-1, 3)).T
+    freedom[1:][same[1:]] = 0.0
+    least = LEAST_FREEDOM if records.clusters is None else LEAST_OVER_CLUSTERS
+    # A difference is as little told as its parts.
+    untold = freedom < least
+    freedom[2][untold.any(axis=0)] = freedom.min(axis=0)[untold.any(axis=0)]
+    errors[freedom < least] = math.nan
+    values = np.reshape([one.value for one in judged], (-1, 3)).T
     return CalibrationCurve(
         scores=middles,
-        **dict(zip(columns, np.array(rows).T, strict=True)),
+        predicted=values[0],
+        observed=values[1],
+        predicted_standard_errors=errors[0],
+        observed_standard_errors=errors[1],
+        difference_standard_errors=errors[2],
+        bias=np.array([windows.bias(middle) for middle in middles]),
+        predicted_freedom=freedom[0],
+        observed_freedom=freedom[1],
+        difference_freedom=freedom[2],
+        predicted_skewness=skewness[0],
+        observed_skewness=skewness[1],
+        difference_skewness=skewness[2],
         bandwidth=float(bandwidth),
         score_variance=s,
         records=sums.records,
+        of_labels=of_labels,
+        clusters=sums.count_of_clusters,
     )
 
 

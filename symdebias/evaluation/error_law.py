@@ -5,6 +5,7 @@ estimate is a ratio whose denominator is noisy, its variance changes with the va
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,3 +105,23 @@ def added_freedom(before: FloatArray | float | None, after: FloatArray | float) 
     """
     known = np.inf if before is None else before
     return np.where(np.less(known, 1.0), known, after)
+
+
+def with_added_variances(
+    errors: FloatArray, freedom: FloatArray, added: Iterable[tuple[FloatArray, float]]
+) -> tuple[FloatArray, FloatArray]:
+    """Return standard errors with independent errors added, and Satterthwaite's degrees of freedom of these.
+
+    Parameters
+    ----------
+    errors, freedom : arrays of the same shape, float64
+        The standard errors, and their degrees of freedom; infinite where they are as good as known.
+    added : iterable of tuples
+        Variances of that shape, and the degrees of freedom of each.
+    """
+    variance, fourths = errors**2, errors**4 / freedom
+    for more, own in added:
+        variance, fourths = variance + more, fourths + more**2 / own
+    known = ~(fourths > 0)
+    total = np.where(known, freedom, variance**2 / np.where(known, 1.0, fourths))
+    return np.sqrt(variance), added_freedom(freedom, total)

@@ -38,12 +38,12 @@ LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0
 # Those of signs and ranks, which a score tells as well as twice the score.
 _OF_ORDER = ("accuracy", *RATES, "roc_auc")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
-_SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate")
+_SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate", "observed_share")
 _BEYOND, _NOTHING = 2.0, 1e-7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
-_LEAST_FREEDOM = 5.0
+LEAST_FREEDOM = 5.0
 # Those of a variance over two clusters: the other kind of label may be in one alone, which has none.
-_LEAST_OVER_CLUSTERS = 1.0
+LEAST_OVER_CLUSTERS = 1.0
 # In standard errors, what a label that no record has may change before there is no interval.
 _MUCH_UNSEEN = 0.25
 
@@ -154,7 +154,7 @@ class Estimate:
     def _require_telling(self) -> None:
         """Raise InferenceError where the records do not tell how far the estimate is off."""
         freedom = self.degrees_of_freedom
-        least = _LEAST_FREEDOM if self.clusters is None else _LEAST_OVER_CLUSTERS
+        least = LEAST_FREEDOM if self.clusters is None else LEAST_OVER_CLUSTERS
         if freedom is not None and freedom < least:
             of = "records" if self.clusters is None else "clusters"
             raise InferenceError(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, real_array
 from symdebias._blas import one_thread
 from symdebias._domains import Integer, is_integer
-from symdebias.evaluation.error_law import added_freedom
+from symdebias.evaluation.error_law import with_added_variances
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.models import Model, as_fitted
@@ -223,13 +223,7 @@ def roc_curve_of(
 
     errors = np.stack([found.true_positive_errors, found.false_positive_errors])
     freedom = np.stack([found.true_positive_freedom, found.false_positive_freedom])
-    variance, fourths = errors**2, errors**4 / freedom
-    for added, own in added_variances(records.collected, rates):
-        variance, fourths = variance + added, fourths + added**2 / own
-    # Satterthwaite's degrees of freedom of the sum.
-    known = fourths <= 0
-    freedom = added_freedom(freedom, np.where(known, freedom, variance**2 / np.where(known, 1.0, fourths)))
-    true, false = np.sqrt(variance)
+    (true, false), freedom = with_added_variances(errors, freedom, added_variances(records.collected, rates))
     area = with_noise_estimated(found.area, records.collected, lambda release: under(release).area.value)
     return replace(
         found,

@@ -155,6 +155,10 @@ class Sums:
         away = np.maximum(self.high - self.means, self.means - self.low)
         return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
 
+    def is_rounding(self, of: FloatArray) -> bool:
+        """Whether a combination is the same for all records, but for rounding."""
+        return self.squared_error(of) <= _ROUNDING * self.records * self.largest_square(of)
+
     def error_law(self, of: FloatArray, powers: Callable[[], Sequence[float]]) -> ErrorLaw:
         """Return the law of the mean of a combination in its standard errors, as few records or clusters make it.
 
@@ -172,10 +176,10 @@ class Sums:
         """
         if self.clusters is not None:
             return ErrorLaw.by_clusters(self._without_each(of))
-        squares, largest = self.squared_error(of), self.largest_square(of)
         # No fewer decide it than so many as large as the largest could be; and what cancels to rounding nobody decides.
-        if squares >= MANY_DECIDE * largest or squares <= _ROUNDING * self.records * largest:
+        if self.squared_error(of) >= MANY_DECIDE * self.largest_square(of) or self.is_rounding(of):
             return ErrorLaw()
+        squares = self.squared_error(of)
         thirds, fourths = powers()
         return ErrorLaw.by_records(squares, thirds / self.weight**3, fourths / self.weight**4)
 

@@ -198,7 +198,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             Which records belong together, for the standard errors of ``"m_estimate"``.
         offset : array of shape (n,), optional
             A known term of the score, such as the logarithm of an exposure; see `m_estimate`. Predictions then need
-            one, too.
+            one, too. It is a term of the score of ``fit_``, for the last label that the release declares: where text is
+            declared in another order than that of `classes_`, `decision_function` has it with the opposite sign, as it
+            has the coefficients.
 
         Returns
         -------

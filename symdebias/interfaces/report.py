@@ -395,7 +395,8 @@ class _Square:
 
 def _picture(curve: CalibrationCurve) -> str:
     """Return the curve as a drawing: a dot for each window, with two standard errors of the difference."""
-    reach = 2 * curve.difference_standard_errors
+    # Of a window whose records do not tell its standard error there is the dot alone.
+    reach = np.nan_to_num(2 * curve.difference_standard_errors)
     values = np.concatenate([curve.predicted, curve.observed - reach, curve.observed + reach])
     margin = 0.05 * (float(np.ptp(values)) or 1.0)
     square = _Square(float(values.min()) - margin, float(values.max()) + margin)

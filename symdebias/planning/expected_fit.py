@@ -27,6 +27,7 @@ from symdebias.release.columns import standardised
 from symdebias.release.required import require_release
 from symdebias.solvers.curvature import LEAST_CURVATURE, curvature_of_records
 from symdebias.solvers.m_estimation import m_estimate
+from symdebias.solvers.metric import inverse_root, units_of
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.surrogate_design import (
     designed,
@@ -189,7 +190,8 @@ class Study:
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
         penalty = records.correction.penalty(l2)
-        risk = records.completing(penalty).derivatives_or_differences()[0](theta, True)
+        units = units_of(released_moments(records))
+        risk = records.completing(penalty).derivatives_or_differences(units)[0](theta, True)
         mean = penalty * theta
         meat = risk.meat - np.multiply.outer(mean, mean)
         return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state)
@@ -349,7 +351,8 @@ class Study:
             ratios = squares**2 / np.where(fourths > 0, fourths, np.nan)
             deciding = float(np.min(ratios, initial=math.inf, where=fourths > 0))
             if is_first:
-                norms = np.linalg.norm(gradients, axis=1)
+                # As after a fit, in the units of the score.
+                norms = np.linalg.norm(gradients @ inverse_root(released_moments(records)), axis=1)
                 size = float(np.mean(norms**2))
                 least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
                 if drawn == len(gradients) and corrected.declared.scores and not quick:

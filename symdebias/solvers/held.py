@@ -264,7 +264,7 @@ class HeldRecords(Records):
         found = super()._derivatives()
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
-    def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
+    def _by_differences(self, units: FloatArray, *, roughly: bool) -> Callable[..., Derivatives]:
         found = super()._by_differences(units, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 

@@ -35,6 +35,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.lengths import Lengths
+from symdebias.solvers.metric import units_of
 from symdebias.solvers.moments import released_moments, require_small_enough
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
@@ -441,7 +442,7 @@ class _Descents:
         """Return the covariance of averaged iterates."""
         run, frame, descent = ended.run, frame_of(ended.run), ended.descent
         on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
-        derivatives, _ = run.derivatives_or_differences()
+        derivatives, _ = run.derivatives_or_differences(units_of(self.training.metric))
         theta = frame.lifted(descent.result)
         # An exact correction needs no scores to train, and what longer parameters are like is asked of it as well.
         known = ended.known or frame.known(known_scores(ended.resolved, run.tested))

@@ -118,6 +118,45 @@ def test_calibration_tells_a_calibrated_model_from_an_overconfident_one():
     assert np.all(plain.bias == 0)
 
 
+@pytest.mark.parametrize("target", [None, sd.RandomizedResponse(epsilon=8.0)])
+def test_a_share_that_no_record_or_two_decide_has_no_standard_error(target):
+    """Without the test for it 0 of 400 has a standard error of 0, and one of 400 one that is mostly too small."""
+    X = np.linspace(-2.0, 2.0, 400)[:, None]
+    curve = functools.partial(calibration_curve, [1.0], release=sd.Release(None, target, noiseless=("a",)), points=3)
+    for count, is_told in ((0, False), (2, False), (40, True)):
+        for label in (1.0, -1.0):
+            y = np.full(400, -label)
+            y[: 10 * count : 10] = label
+            found = curve(X, y)
+            for kind, ends in zip(("observed", "difference"), found.confidence_intervals()[1:], strict=True):
+                told = np.isfinite(getattr(found, f"{kind}_standard_errors"))
+                assert np.all(told == is_told)
+                assert np.all(np.isfinite(ends) == told[:, None])
+            assert np.all(found.predicted_standard_errors > 0)
+            assert np.all(found.observed_freedom >= 5) == is_told
+    # Of numbers that are all the same no record shows how others would be.
+    counts = functools.partial(curve, release=sd.Release(None, noiseless=("a",)), link="exponential")
+    found = counts(X, np.zeros(400))
+    assert np.all(np.isnan(found.observed_standard_errors))
+    assert np.all(found.difference_freedom == 0)
+
+
+def test_intervals_of_one_wide_window_are_those_of_a_share():
+    X, y = np.linspace(-1.0, 1.0, 200)[:, None], np.where(np.arange(200) % 25 == 0, 1.0, -1.0)
+    release = sd.Release(None, noiseless=("a",), fit_intercept=True)
+    curve = calibration_curve([0.1, 0.0], X, y, release=release, points=[0.0], bandwidth=1e5)
+    # All scores are above 0, so that accuracy is the share of the larger label.
+    share = sd.evaluation.evaluate([1.0, 2.0], X, y, metric="accuracy", release=release)
+    assert curve.observed_freedom[0] == pytest.approx(share.degrees_of_freedom, rel=1e-6)
+    assert curve.confidence_intervals(0.9)[1][0] == pytest.approx(share.confidence_interval(0.9), rel=1e-6)
+    predicted, _, difference = curve.confidence_intervals()
+    assert predicted.shape == difference.shape == (1, 2)
+    # Few records are in the long tail above: the difference is skewed as the share is.
+    assert curve.difference_skewness[0] == pytest.approx(share.skewness, rel=0.1)
+    middle = curve.observed[0] - curve.predicted[0]
+    assert difference[0, 1] - middle > 1.1 * (middle - difference[0, 0])
+
+
 CURVE = functools.partial(calibration_curve, THETA)
 BAD = {
     "link": (CURVE, {"link": "probit"}, ValueError, "link='probit' is not known"),

@@ -136,6 +136,23 @@ def test_predicted_errors_are_those_of_simulated_fits(draws):
     assert np.all((ratio > stats.chi2(draws).ppf(1e-4)) & (ratio < stats.chi2(draws).isf(1e-4)))
 
 
+@pytest.mark.parametrize("loss", [sd.losses.huber(), sd.losses.squared_hinge()], ids=["huber", "squared_hinge"])
+def test_expected_errors_are_those_in_other_units(loss):
+    """A column in thousands took the errors to ten times as much, or had the plan refused for its long gradients."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(3, size=(3_000, 2))
+    y = X @ [0.8, -0.6] + rng.normal(size=3_000)
+    target = None if loss.target_values is None else sd.RandomizedResponse(epsilon=2.0)
+    open_release = sd.Release(None, target, noiseless=("a", "b"))
+    found = []
+    # Powers of two leave all numbers as they are.
+    for units in (np.array([1.0, 1.0]), np.array([2.0**14, 2.0**-14])):
+        population = Population(X * units, y if target is None else np.where(y > 0, 1.0, -1.0))
+        expected = expected_fit(loss, open_release, population, n=10_000)
+        found.append(np.concatenate([expected.standard_errors * units, expected.without_noise * units]))
+    np.testing.assert_allclose(*found, rtol=1e-3)
+
+
 def test_the_records_needed_give_what_was_wanted():
     found = records_needed(EXPONENTIAL, release(), POPULATION, standard_error=0.004, l2=1.0)
     assert found.standard_errors.max() == pytest.approx(0.004, rel=1e-3)

@@ -48,6 +48,38 @@ def test_a_covariance_is_that_in_other_units(units):
     np.testing.assert_allclose(scaled * both, plain, rtol=1e-12)
 
 
+# Slopes with a kink, whose second derivatives are differences of gradients.
+LABELS = sd.RandomizedResponse(epsilon=3.0)
+WITH_KINKS = {"huber": (sd.losses.huber(), None), "squared hinge": (sd.losses.squared_hinge(), LABELS)}
+
+
+@pytest.mark.parametrize("name", WITH_KINKS)
+@pytest.mark.parametrize("solver", ["m_estimate", "clusters", "sgd"])
+def test_second_derivatives_by_differences_are_those_in_other_units(name, solver):
+    """Steps as long as the largest parameter took standard errors to eight times as much."""
+    loss, target = WITH_KINKS[name]
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2_000, 2))
+    # Few records that are left out one by one.
+    X[:3] *= 12
+    y = X @ [0.8, -0.6] + rng.normal(size=2_000)
+    release = sd.Release(None, target=target, noiseless=("a", "b"), fit_intercept=True)
+    noised = release.privatize(X, y if target is None else np.where(y > 0, 1.0, -1.0), random_state=4)
+    corrected = sd.debias(loss, release)
+    found = []
+    for units in (np.array([1.0, 1.0]), np.array([1e4, 1e-4])):
+        if solver == "sgd":
+            how = {"epochs": 30, "average": 0.5, "covariance": "plug-in", "random_state": 0}
+            fit = sd.sgd(corrected, X * units, noised.y, **how)
+        else:
+            clusters = np.repeat(np.arange(40), 50) if solver == "clusters" else None
+            fit = sd.m_estimate(corrected, X * units, noised.y, clusters=clusters)
+        found.append((fit.standard_errors * [*units, 1.0], fit.inference.degrees_of_freedom))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.01) if one is not None else None
+    assert (found[0][1] is None) == (found[1][1] is None)
+
+
 @pytest.mark.parametrize(
     ("hessian", "reason"),
     [

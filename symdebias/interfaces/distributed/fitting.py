@@ -24,6 +24,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import examined, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.m_estimation import checked_options, estimated
+from symdebias.solvers.metric import units_of
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.scores import MOST_STAGES, MOVED, known_scores
@@ -259,7 +260,7 @@ def sgd(
             break
         begin = theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)
-    there = run.derivatives_or_differences()[0](theta)
+    there = run.derivatives_or_differences(units_of(metric))[0](theta)
     health = examined(
         run, theta, penalty, metric, hessian=there.hessian, with_curvature=not on_ball, known=known
     )  # fmt: skip

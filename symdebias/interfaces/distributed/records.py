@@ -278,7 +278,7 @@ class PartedRecords(Records):
         return self.taken(self.every(stride))
 
     def derivatives_or_differences(
-        self, units: FloatArray | None = None, *, roughly: bool = False
+        self, units: FloatArray, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
         _, kind = super().derivatives_or_differences(units)
@@ -328,14 +328,15 @@ class PartedRecords(Records):
         return np.asarray(totals[np.searchsorted(labels, codes), 0])
 
     def cluster_curvatures(
-        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray, units: FloatArray
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
 
         They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean.
         """
         work = self.at.local_of_clusters(
-            functools.partial(_cluster_curvatures, theta=theta, mean=mean, some=codes[some]), self.correction
+            functools.partial(_cluster_curvatures, theta=theta, mean=mean, some=codes[some], units=units),
+            self.correction,
         )
         found = self.at.partitions.summed(work) if len(some) else ((), (), ())
         return ((int(count), hessian, meat) for count, hessian, meat in zip(*found, strict=True))
@@ -362,7 +363,7 @@ class HeldPartedRecords(PartedRecords, HeldRecords):
         return HeldRecords(found.correction, found.matrix, found.target, found.weights, found.scales, frame=self.frame)
 
     def derivatives_or_differences(
-        self, units: FloatArray | None = None, *, roughly: bool = False
+        self, units: FloatArray, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
         found, kind = super().derivatives_or_differences(units, roughly=roughly)
@@ -461,13 +462,13 @@ def _cluster_totals(part: Records, codes: Any, *, of: Callable[[Records, slice],
 
 
 def _cluster_curvatures(
-    part: Records, labels: Any, *, theta: FloatArray, mean: FloatArray, some: Any
+    part: Records, labels: Any, *, theta: FloatArray, mean: FloatArray, some: Any, units: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the numbers of records of some clusters, and sums of their weighted Hessians and outer products."""
     counts, (hessians, meats) = np.zeros(len(some)), np.zeros((2, len(some), len(theta), len(theta)))
     places, codes = np.unique(labels, return_inverse=True)
     here = np.flatnonzero(np.isin(places, some))
-    found = part.cluster_curvatures(theta, mean, codes.reshape(-1), here)
+    found = part.cluster_curvatures(theta, mean, codes.reshape(-1), here, units)
     for place, (count, hessian, meat) in zip(np.searchsorted(some, places[here]), found, strict=True):
         counts[place], hessians[place], meats[place] = count, hessian, meat
     return counts, hessians, meats
@@ -506,7 +507,7 @@ def _times_total(part: Records, *, work: Callable[[Records], Sequence[Any]]) -> 
     return tuple(part.total * one for one in work(part))
 
 
-def _derivatives(part: Records, *, theta: FloatArray, meat: bool, units: FloatArray | None) -> tuple[Any, ...]:
+def _derivatives(part: Records, *, theta: FloatArray, meat: bool, units: FloatArray) -> tuple[Any, ...]:
     found = part.derivatives_or_differences(units)[0](theta, meat)
     return found.loss, found.gradient, found.hessian, found.meat
 

@@ -93,8 +93,8 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
         The gradient did not become as small; the message says nothing of the records.
     """
     records, region = problem.records, problem.region
-    derivatives, _ = records.derivatives_or_differences()
     length = records.correction.number_of_parameters
+    derivatives, _ = records.derivatives_or_differences(np.ones(length))
     tilt = np.zeros(length) if linear is None else linear
 
     def at(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
