@@ -328,22 +328,22 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
 
 
 def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
-    exact = None
     try:
-        columns, told = _seldom_exact(loss, release, settings)
-        if not columns:
+        exact, inflation = _of_few_columns(loss, release, settings)
+        is_whole = exact is None
+        if exact is None:
             exact = CorrectedLoss(loss, release, Exact(), reason="exact: the noise is undone in closed form")
-            told = _inflation(exact, settings)
+            inflation = _inflation(exact, settings)
     except NoExactCorrectionError as refusal:
         if isinstance(refusal, DerivationLimitError) and refusal.by_time:
             raise
         reason = str(refusal)
     else:
-        inflation, variance = told
-        if exact is not None and inflation <= _REASONABLE_INFLATION:
+        if is_whole and inflation <= _REASONABLE_INFLATION:
             return exact
+        variance = reference_variance(exact.at(columns_to_show(loss, exact.release)))
         level = "this noise" if settings else f"a score with noise of variance {variance:g}"
-        alone = f" from {columns} columns alone" if columns else ""
+        alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"
         reason = (
             f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
             f"uncorrected ones at {level}{alone}"
@@ -358,8 +358,8 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
         raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
 
 
-def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> tuple[float, float]:
-    """Return what `gradient_inflation` says of an exact correction, and the noise variance that it is looked at with.
+def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:
+    """Return what `gradient_inflation` says of an exact correction.
 
     Raises
     ------
@@ -367,42 +367,35 @@ def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> tuple[float,
         There is none.
     """
     correction = exact.at(columns_to_show(exact.declared, exact.release))
-    inflation = gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
-    return inflation, reference_variance(correction)
+    return gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
 
 
-def _seldom_exact(loss: Loss, release: Release, settings: dict[str, float]) -> tuple[int, tuple[float, float]]:
-    """Return how many of many columns inflate slopes too much by themselves, and what `_inflation` says of these.
+def _of_few_columns(loss: Loss, release: Release, settings: dict[str, float]) -> tuple[CorrectedLoss | None, float]:
+    """Return an exact correction for a few of many columns that inflates slopes too much, or None, and by how much.
 
     Each column with noise of its own that is not normal adds two to the order of the operator that undoes the noise,
     and derivatives of a high order take long. With the variance of the score in equal shares the operator multiplies
     the wave w by more, the more columns there are: by (1 + s w^2/(2 m))^m for m columns of Laplace noise. So few of
     them tell what more would be passed over for.
-
-    Returns
-    -------
-    columns : int
-        0 where there are few, or none of the numbers that are tried is too much.
-    told : tuple of float
-        Of so many.
     """
     if len(loss.scores) != 1 or release.columns is None or release.coupling is not None:
-        return 0, (1.0, 0.0)
+        return None, 1.0
     design = release.design(len(release.columns))
     noises = {one.column: one.own_noise for one in design.linear if one.noise is not None}
     own = {name: mechanism for names, mechanism in release.groups for name in names or ()}
     noised = {name: own[name] for place, name in enumerate(release.columns) if place in noises and name in own}
     # Normal noise would have its share of the variance.
     if any(noise is None or noise.is_gaussian for noise in noises.values()) or len(noised) < len(noises):
-        return 0, (1.0, 0.0)
+        return None, 1.0
     count = _FIRST_TRIED
     while count < len(noised):
         part = Release(dict(list(noised.items())[:count]), release.target, fit_intercept=release.fit_intercept)
-        told = _inflation(CorrectedLoss(loss, part, Exact()), settings)
-        if told[0] > _REASONABLE_INFLATION:
-            return count, told
+        exact = CorrectedLoss(loss, part, Exact())
+        inflation = _inflation(exact, settings)
+        if inflation > _REASONABLE_INFLATION:
+            return exact, inflation
         count += count // 2
-    return 0, (1.0, 0.0)
+    return None, 1.0
 
 
 def _with_settings(corrected: CorrectedLoss, settings: dict[str, float]) -> CorrectedLoss:

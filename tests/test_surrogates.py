@@ -246,10 +246,10 @@ def test_normal_noise_has_its_share_of_the_score():
     """Columns of other noise, of which some would be too much with all of it, are not looked at by themselves."""
     laplace = {f"l{j}": sd.LaplaceMechanism.from_scale(1.0) for j in range(13)}
     normal = {tuple(f"n{j}" for j in range(60)): sd.GaussianMechanism.from_scale(0.1)}
-    columns, (inflation, variance) = driver._seldom_exact(sd.losses.logistic(), sd.Release(laplace), {})
-    assert (columns, variance) == (12, 4.0)
+    exact, inflation = driver._of_few_columns(sd.losses.logistic(), sd.Release(laplace), {})
+    assert exact.release.number_of_columns == 12
     assert inflation > 100
-    assert driver._seldom_exact(sd.losses.logistic(), sd.Release(laplace | normal), {})[0] == 0
+    assert driver._of_few_columns(sd.losses.logistic(), sd.Release(laplace | normal), {}) == (None, 1.0)
 
 
 def test_an_exact_correction_too_large_to_evaluate_is_passed_over():

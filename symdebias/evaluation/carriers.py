@@ -17,7 +17,7 @@ from symdebias.assessment.variance import evaluated
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.evaluation.error_law import ErrorLaw
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import Records, at_equal_distances
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.inference import FEWEST_DECIDE, critical_value, skewed_reaches
 
@@ -138,7 +138,7 @@ class _Law:
         if loss.expression.is_polynomial(*loss.scores):
             return None
         # Those at hand, where records lie elsewhere.
-        few = slice(None, None, max(1, len(records.target) // _LOOKED_AT))
+        few = at_equal_distances(records.weights, _LOOKED_AT, at_least=True)
         limits = correction.limits
         noise = np.full((1, 1), limits.normal_score_variance(theta))
         if records.scales is not None:
@@ -165,7 +165,7 @@ class _Law:
         inflation = math.sqrt(mean / median) if median > 0 else math.inf
         if records.scales is None:
             # What the tails of true scores are like takes more of them.
-            many = slice(None, None, max(1, len(records.target) // _STAND_INS))
+            many = at_equal_distances(records.weights, _STAND_INS, at_least=True)
             scores, target = every.taken(many).estimates[:, None], records.target[many][:, None]
         return cls(correction, scores, np.asarray(target, dtype=np.float64), noise, records.effective, inflation)
 

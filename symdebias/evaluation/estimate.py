@@ -522,8 +522,8 @@ def estimate_of(
     """
     records = metric.records
     mean, error = records.mean_and_error(values)
-    clusters = None if records.clusters is None else int(records.clusters.max()) + 1
-    made = Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters)
+    count, clusters = records.counts
+    made = Estimate(mean, error, bias, certified, count, metric.name, metric.method, clusters)
     law = records.error_law(values).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
 

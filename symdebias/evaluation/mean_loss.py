@@ -238,7 +238,8 @@ def _refusals(name: str, correction: Correction, records: Records, thetas: Seque
 
 
 def _kernel_records(corrected: CorrectedLoss, part: Records) -> KernelRecords:
-    return corrected.records(part.X, part.y, noise_scale=part.scales, by_blocks=True)
+    with part.counted():
+        return corrected.records(part.X, part.y, noise_scale=part.scales, by_blocks=True)
 
 
 def _require_limits(correction: Correction, theta: FloatArray, scales: FloatArray, name: str) -> None:

@@ -6,6 +6,7 @@ all with weight: quantiles of scores are told from them, and what a metric needs
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
@@ -98,14 +99,18 @@ class PartedRecords(Records):
             scales=self.scales_under(release), memo={},
         )  # fmt: skip
 
+    def counted(self) -> AbstractContextManager[None]:
+        """Return what has errors name the rows of those at hand by what they are among all."""
+        return counted_from(0, every=self.every)
+
     def require_labels(self) -> None:
         """Raise ValueError where the true targets are not the two labels, as far as those at hand tell."""
-        with counted_from(0, every=self.every):
+        with self.counted():
             super().require_labels()
 
     def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
         """Return unbiased estimates of an affine function of the true targets at hand; as that of `Records`."""
-        with counted_from(0, every=self.every):
+        with self.counted():
             return super().unbiased_target(affine)
 
 

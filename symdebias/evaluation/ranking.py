@@ -95,9 +95,10 @@ class PairSigns:
         """Return what others are held against of some records with two masses each, shape (2, m)."""
         cells = len(self.ends[theta.tobytes()]) + 1
         low, high, inside = np.full(cells, np.inf), np.full(cells, -np.inf), np.zeros((2, cells))
+        present = masses.any(axis=0)
         for own, places, weights, cell in self._atoms(theta, rows):
-            np.minimum.at(low, cell, places)
-            np.maximum.at(high, cell, places)
+            np.minimum.at(low, cell[:, present[own]], places[:, present[own]])
+            np.maximum.at(high, cell[:, present[own]], places[:, present[own]])
             for place, mass in enumerate(masses):
                 inside[place] += np.bincount(cell.ravel(), (weights * mass[own]).ravel(), cells)
         return Cells(inside, low, high)

@@ -6,6 +6,7 @@ What is asked of all records is asked part by part, so that they need not be in 
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -222,6 +223,13 @@ class Records:
         return float(self.weights.sum())
 
     @property
+    def counts(self) -> tuple[int, int | None]:
+        """The number of records with weight, and of their clusters where there are any."""
+        present = self.weights > 0
+        clusters = None if self.clusters is None else len(np.unique(self.clusters[present]))
+        return int(np.count_nonzero(present)), clusters
+
+    @property
     def effective(self) -> float:
         """(sum w)^2/(sum w^2) of all records, the sample size."""
         return self.total**2 / float(self.weights @ self.weights)
@@ -251,6 +259,10 @@ class Records:
         """
         whole = self.reduced(functools.partial(_weighed, work=work, power=power), added)
         return np.asarray(whole / self.total**power)
+
+    def counted(self) -> AbstractContextManager[None]:
+        """Return what has errors name the rows of these records by what they are among all."""
+        return nullcontext()
 
     def pieces(self) -> list[slice]:
         """Return the records that are judged at a time."""
@@ -366,7 +378,7 @@ class Records:
         if self.clusters is not None:
             parts = self._without_each(parts)
             return mean, math.sqrt((len(parts) - 1) / len(parts) * float(parts @ parts))
-        present = np.count_nonzero(self.weights)
+        present, _ = self.counts
         error = math.sqrt(present / (present - 1) * float(parts @ parts))
         return mean, error * pull_of(float(self.share.max()))
 
@@ -661,10 +673,10 @@ def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:
     return np.asarray(parts[present] / np.maximum(1 - shares[present], np.finfo(float).eps))
 
 
-def at_equal_distances(weights: FloatArray, count: int) -> slice | IntegerArray:
-    """Return the places of about so many of the records with weight, at equal distances among these."""
-    present = np.count_nonzero(weights)
-    step = slice(None, None, max(1, -(-present // count)))
+def at_equal_distances(weights: FloatArray, count: int, *, at_least: bool = False) -> slice | IntegerArray:
+    """Return the places of so many of the records with weight at most, or at least, at equal distances among these."""
+    present = int(np.count_nonzero(weights))
+    step = slice(None, None, max(1, present // count if at_least else -(-present // count)))
     return step if present == len(weights) else np.flatnonzero(weights)[step]
 
 

@@ -254,8 +254,8 @@ def _check_fields(fit: Any) -> None:
             raise ValueError(f"the factors of its bound on the bias are no array of (m, {size}, r) finite numbers")
         if inference.has_bias and factors is None and inference.levelling is not None:
             raise ValueError(
-                "it says of scores that level off under a bias what another version of symdebias does, by which "
-                "intervals would be too short"
+                "it was saved by an earlier version of symdebias, and what that says of scores that level off under a "
+                "bias would make intervals here too short; fit again"
             )
         curving = inference.curving
         if curving is not None and (

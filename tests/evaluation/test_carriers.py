@@ -138,3 +138,33 @@ def test_the_law_of_the_noise_says_the_same_each_time_and_of_each_candidate():
     # Clusters tell the skewness themselves.
     apart = sd.evaluation.evaluate([1.0], noised.X, noised.y, clusters=np.arange(1_000), **how)
     assert apart.skewness < first.skewness
+
+
+def test_records_of_weight_0_carry_nothing():
+    """Their scores are short, so that the noise inflates their losses less."""
+    rng = np.random.default_rng(3)
+    X, y = rng.uniform(-1.7, 1.7, (2_400, 1)), rng.poisson(1.0, 2_400) * 1.0
+    X[400:] = 0.0
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.9))
+    noised = release.privatize(X, y, random_state=0)
+    shown = np.where(np.arange(2_400)[:, None] < 400, noised.X, 0.01 * noised.X)
+    weights = (np.arange(2_400) < 400) * 1.0
+    how = {"metric": "poisson", "release": release}
+    with pytest.raises(InferenceError, match="of 400 records") as alone:
+        sd.evaluation.evaluate([1.0], noised.X[:400], noised.y[:400], **how)
+    with pytest.raises(InferenceError) as beside:
+        sd.evaluation.evaluate([1.0], shown, noised.y, sample_weight=weights, **how)
+    assert f"{beside.value}" == f"{alone.value}"
+
+
+def test_the_law_of_the_noise_takes_records_with_weight():
+    rng = np.random.default_rng(4)
+    X, y = rng.uniform(-1.7, 1.7, (90, 1)), rng.poisson(1.0, 90) * 1.0
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.0))
+    noised, weights = release.privatize(X, y, random_state=0), (np.arange(90) < 60) * 1.0
+    shown = np.where(weights[:, None] > 0, noised.X, 0.01 * noised.X)
+    how = {"metric": "poisson", "release": release}
+    beside = sd.evaluation.evaluate([0.7], shown, noised.y, sample_weight=weights, **how)
+    alone = sd.evaluation.evaluate([0.7], noised.X[:60], noised.y[:60], **how)
+    assert alone.skewness != 0
+    assert beside.skewness == pytest.approx(alone.skewness, rel=1e-9)

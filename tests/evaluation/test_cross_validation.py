@@ -359,3 +359,15 @@ def test_parts_that_one_positive_carries_have_no_interval(metric):
         fits, np.tile(X, (12, 1)), np.tile(y, 12), release=sd.Release(), metric=metric, folds=5, random_state=4
     )
     assert all(estimate.interval_or_none() is not None for estimate in many.estimates.values())
+
+
+def test_records_and_clusters_with_weight_are_counted():
+    noised, _, _ = noised_regression(n=600)
+    weights, clusters = (np.arange(600) % 3 > 0) * 1.0, np.arange(600) // 20
+    weights[clusters == 4] = 0.0
+    found = cross_validate(
+        {"ridge": functools.partial(ridge, l2=1.0)}, noised.X, noised.y, release=noised.release,
+        metric="squared_error", folds=3, sample_weight=weights, clusters=clusters, random_state=0,
+    )  # fmt: skip
+    one = found.estimates["ridge"]
+    assert (one.records, one.clusters) == (np.count_nonzero(weights), 29)

@@ -262,18 +262,34 @@ def test_records_of_weight_0_by_blocks(metric, read, monkeypatch):
     same(found, evaluate(theta_of("normal"), records.X[present], records.y[present], **how))
 
 
-def test_labels_are_named_by_their_row_of_all_beside_records_of_weight_0(monkeypatch):
-    """Labels that no noise was put on are looked at where records are at hand."""
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "log_loss", "squared_error", "r2"])
+@pytest.mark.parametrize("target", [None, COIN], ids=["true labels", "noised labels"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_labels_are_named_by_their_row_of_all(metric, target, weighted, monkeypatch):
+    """Records at hand are some of all, at equal distances or among those with weight."""
     small(monkeypatch)
-    X, y, weights = (
-        np.random.default_rng(0).uniform(-1, 1, (COUNT, 2)),
-        np.tile([-1.0, 1.0], COUNT // 2),
-        np.ones(COUNT),
-    )
-    weights[np.arange(COUNT) % 3 == 0], y[2_000] = 0.0, 0.5
+    X, y = np.random.default_rng(0).uniform(-1, 1, (COUNT, 2)), np.tile([-1.0, 1.0], COUNT // 2)
+    release = sd.Release(NORMAL, target)
+    y[2_000] = np.nan if target is None and metric in ("squared_error", "r2", "log_loss") else 0.5
+    weights = (np.arange(COUNT) % 3 > 0) * 1.0 if weighted else None
     for part in (X, in_order(X)):
         with pytest.raises(ValueError, match="row 2000"):
-            evaluate([1.0, 1.0], part, y, metric="accuracy", release=sd.Release(NORMAL), sample_weight=weights)
+            evaluate([1.0, 1.0], part, y, metric=metric, release=release, sample_weight=weights)
+
+
+def test_exact_areas_by_blocks_do_not_see_scores_without_weight(monkeypatch):
+    """Cells of whole numbers have one score each, whatever stands between them without weight."""
+    small(monkeypatch)
+    rng = np.random.default_rng(0)
+    X, weights = rng.integers(0, 5, (COUNT, 1)) * 1.0, (np.arange(COUNT) % 2) * 1.0
+    y = np.where(X[:, 0] + rng.logistic(size=COUNT) > 2, 1.0, -1.0)
+    X[weights == 0] = rng.uniform(0, 4, (COUNT // 2, 1))
+    monkeypatch.setattr("symdebias.evaluation.ranking._CELLS", 64)
+    how = {"metric": "roc_auc", "release": RELEASES["labels"], "sample_weight": weights}
+    y = RELEASES["labels"].privatize(X, y, random_state=0).y
+    found, expected = (evaluate([1.0], part, y, **how) for part in (in_order(X), X))
+    assert (found.bias, expected.bias) == (0.0, 0.0)
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
 
 
 def test_bad_records_are_named_by_their_row_of_all(monkeypatch):

@@ -77,3 +77,13 @@ def test_columns_of_the_table_stand_apart():
     estimate = sd.evaluation.Estimate(0.1, 0.0123, 0.00036, False, 10, "brier", "surrogate", None)
     words = sd.evaluation.Evaluation({"brier": estimate}, {}).table().splitlines()[1].split()
     assert words[:5] == ["brier", "0.1000", "0.0123", "0.00036", "est."]
+
+
+def test_targets_of_records_of_weight_0_do_not_say_what_targets_are():
+    X, y, weights = (
+        np.random.default_rng(0).normal(size=(60, 1)),
+        np.tile([-1.0, 1.0, 0.5], 20),
+        np.tile([1.0, 1, 0], 20),
+    )
+    with pytest.raises(ValueError, match="all targets are -1 or 1"):
+        evaluate_all([1.0], X, y, release=sd.Release(sd.GaussianMechanism.from_scale(0.3)), sample_weight=weights)

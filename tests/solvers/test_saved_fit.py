@@ -350,7 +350,7 @@ def test_factors_of_biases_are_kept_and_files_without_them_are_read(logistic_fit
     np.testing.assert_allclose(earlier.combinations(weights).bias_bound, logistic_fit.bias_bound.sum())
     inside["levelling"] = {"array": "levels"}
     changed = {**parts, "fit.json": json.dumps(document).encode(), "levels.npy": array(np.eye(2))}
-    refused(tmp_path / "fit", packed(changed), "level off under a bias what another version")
+    refused(tmp_path / "fit", packed(changed), "was saved by an earlier version of symdebias")
 
 
 def test_factors_of_biases_fit_the_parameters(tmp_path):
