@@ -95,10 +95,11 @@ class PairSigns:
         """Return what others are held against of some records with two masses each, shape (2, m)."""
         cells = len(self.ends[theta.tobytes()]) + 1
         low, high, inside = np.full(cells, np.inf), np.full(cells, -np.inf), np.zeros((2, cells))
-        present = masses.any(axis=0)
+        present = np.asarray(masses.any(axis=0))
         for own, places, weights, cell in self._atoms(theta, rows):
-            np.minimum.at(low, cell[:, present[own]], places[:, present[own]])
-            np.maximum.at(high, cell[:, present[own]], places[:, present[own]])
+            seen, at = np.compress(present[own], places, axis=1), np.compress(present[own], cell, axis=1)
+            np.minimum.at(low, at, seen)
+            np.maximum.at(high, at, seen)
             for place, mass in enumerate(masses):
                 inside[place] += np.bincount(cell.ravel(), (weights * mass[own]).ravel(), cells)
         return Cells(inside, low, high)
