@@ -24,6 +24,7 @@ from symdebias.losses.loss import require_loss
 from symdebias.planning.population import Population, require_codes, require_population
 from symdebias.release import Release
 from symdebias.release.columns import standardised
+from symdebias.release.noising import clipped_records
 from symdebias.release.required import require_release
 from symdebias.solvers.curvature import LEAST_CURVATURE, curvature_of_records
 from symdebias.solvers.m_estimation import m_estimate
@@ -84,7 +85,8 @@ class ExpectedFit:
     excess_risk : float
         (tr(H C) + b'H b)/2: by how much the risk exceeds that of the best parameters, on average.
     bias : array of shape (q,), float64
-        The bias that the surrogate's own error makes on this population; 0 where the correction is exact.
+        The bias that the surrogate's own error makes on this population, and what clipping moves the parameters by; 0
+        where the correction is exact and no record of the population lies outside the bounds.
     without_noise : array of shape (q,), float64
         Standard errors from n true records.
     score_variance : float
@@ -152,6 +154,10 @@ class Study:
     hessian: FloatArray
     meat: FloatArray
     random_state: int  # Of the noise on the population.
+    l2: float
+    start: FloatArray  # The parameters, one row for each score where there are several.
+    # The last study of clipped records: releases that a plan compares have the same bounds.
+    _clipped: "list[Study]" = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -183,10 +189,14 @@ class Study:
         apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)
         plain = debias(loss, apart, method="none")
         try:
-            fit = m_estimate(plain, population.X, population.y, l2=l2, start=start)
+            return cls._solved(plain, population, l2, random_state, start)
         except SymdebiasError as error:
             advice = " Give start=, a guess of the parameters." if start is None and not loss.scores else ""
             raise InferenceError(f"the population has no best parameters: {error}{advice}") from None
+
+    @classmethod
+    def _solved(cls, plain: CorrectedLoss, population: Population, l2: float, random_state: int, start: Any) -> "Study":
+        fit = m_estimate(plain, population.X, population.y, l2=l2, start=start)
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
         penalty = records.correction.penalty(l2)
@@ -194,7 +204,7 @@ class Study:
         risk = records.completing(penalty).derivatives_or_differences(units)[0](theta, True)
         mean = penalty * theta
         meat = risk.meat - np.multiply.outer(mean, mean)
-        return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state)
+        return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state, l2, fit.theta)
 
     def expected(self, release: Release, n: float, method: str = "auto", *, quick: bool = False) -> ExpectedFit:
         """Return what to expect of n records under a release; `quick` takes one copy and the first surrogate.
@@ -202,6 +212,42 @@ class Study:
         Of method "best" it is the correction with the least excess risk, exact where a surrogate gains little; that,
         "exact" and "surrogate" refuse without a proposal, since a plan compares releases itself.
         """
+        X, y, outside = clipped_records(release, self.population.X, self.population.y)
+        if not outside.count:
+            return self._of_method(release, n, method, quick)
+        clipped = self._of_clipped(X, y)
+        fit = clipped._of_method(release, n, method, quick)
+        # Fits are of clipped records, and what is asked for are the parameters of the records themselves.
+        away = clipped.theta - self.theta
+        bias = fit.bias + away
+        note = (
+            f"{outside.count / outside.records:.2g} of the population's records lie outside the bounds and are "
+            f"clipped, which biases a fit by up to {np.max(np.abs(away) / fit.standard_errors):.2g} standard errors"
+        )
+        return replace(
+            fit,
+            theta=self.theta,
+            bias=bias,
+            excess_risk=float(np.trace(self.hessian @ fit.covariance) + bias @ self.hessian @ bias) / 2,
+            without_noise=np.sqrt(np.diag(sandwich(self.hessian, self.meat, n))),
+            notes=(note, *fit.notes),
+        )
+
+    def _of_clipped(self, X: FloatArray, y: FloatArray) -> "Study":
+        """Return the study of the population's records as they are clipped."""
+        last = self._clipped[0] if self._clipped else None
+        if last is not None and np.array_equal(last.population.X, X) and np.array_equal(last.population.y, y):
+            return last
+        try:
+            study = self._solved(self.plain, Population(X, y), self.l2, self.random_state, self.start)
+        except SymdebiasError as error:
+            raise InferenceError(
+                f"the population has no best parameters once its records are clipped: {error}"
+            ) from None
+        self._clipped[:] = [study]
+        return study
+
+    def _of_method(self, release: Release, n: float, method: str, quick: bool) -> ExpectedFit:
         loss = self.plain.declared
         if method not in _APPROACHES:
             return self._expected(debias(loss, release, method=method), n, quick)
@@ -229,11 +275,13 @@ class Study:
         if fit.criterion(criterion) > _MISSED * standard_error:
             raise InferenceError(
                 f"{n:.3g} records still leave an error of {fit.criterion(criterion):.3g}, of which up to "
-                f"{np.abs(fit.bias).max():.3g} is the bias of the surrogate. Ask for less, or spend more budget."
+                f"{np.abs(fit.bias).max():.3g} is a bias, of the surrogate or of records that are clipped. Ask for "
+                "less, spend more budget, or declare wider bounds."
             )
         return fit
 
     def _expected(self, corrected: CorrectedLoss, n: float, quick: bool) -> ExpectedFit:
+        """Return what to expect of a correction, no record of the population outside the bounds."""
         theta = self.theta
         if not (corrected.is_resolved or corrected.declared.scores):
             raise NoExactCorrectionError(
@@ -429,7 +477,8 @@ def expected_fit(
     -------
     ExpectedFit
         The covariance H^-1 J H^-1 / n, H the Hessian of the population's risk at its minimum, J the covariance of the
-        corrected gradient there, the noise included.
+        corrected gradient there, the noise included. Both are those of the clipped records where some of the
+        population lie outside the bounds.
 
     Raises
     ------
@@ -444,7 +493,8 @@ def expected_fit(
     Notes
     -----
     First order in 1/sqrt(n): right where the noise leaves a root near the truth, which the number of records must be
-    large enough for. The bias of a surrogate is not in the covariance; `bias`, `excess_risk` and `criterion` have it.
+    large enough for. The biases of a surrogate and of clipping are not in the covariance; `bias`, `excess_risk` and
+    `criterion` have them.
 
     Examples
     --------

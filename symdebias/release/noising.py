@@ -13,7 +13,7 @@ from symdebias.release.categories import as_declared, target_numbers
 from symdebias.release.charging import charge_of
 from symdebias.release.columns import standardised
 from symdebias.release.groups import Outside, labels_of, labels_of_target, report_outside
-from symdebias.release.matrices import collected_matrix
+from symdebias.release.matrices import bound_to, collected_matrix
 from symdebias.release.noised import Noised
 
 if TYPE_CHECKING:
@@ -120,6 +120,37 @@ def noised_records(
     return Noised(
         _as_sent(release, noised, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
     )
+
+
+def clipped_records(release: "Release", X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, Outside]:
+    """Return records in released units as they are clipped before the noise, and how many lay outside the bounds.
+
+    Parameters
+    ----------
+    release : Release
+        Without centre, scale and categories that are indicators.
+    X : array of shape (n, p), float64
+        Features, categories by their places.
+    y : array of shape (n,), float64
+        Targets.
+    """
+    release = bound_to(release, X)
+    columns, inside, target = release.columns or (), X.copy(), y
+    found = []
+    for place, mechanism in release.placed(len(columns)):
+        # Categories have no bounds.
+        if not isinstance(mechanism, ChannelMechanism):
+            clipped = mechanism.clip(X[:, place])
+            inside[:, place] = clipped.values.reshape(len(X), -1)
+            found.append((", ".join(columns[place]), clipped.outside))
+    if release.coupling is not None:
+        target, beyond = release.coupling.clipped_target(y)
+        found.append(("the target", beyond))
+    elif release.target is not None and not isinstance(release.target, ChannelMechanism):
+        own = release.target.clip(y)
+        target = own.values
+        found.append(("the target", own.outside))
+    return inside, target, Outside.of(found, len(X))
 
 
 def _in_one_vector(

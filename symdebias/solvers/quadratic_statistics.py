@@ -3,16 +3,19 @@
 The published server minimises the released loss as it stands; the corrected one takes out what the noise adds to it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import FEWEST_DECIDE, Inference, freedom_of_records, sandwich
+from symdebias.solvers.curvature import LEAST_CURVATURE
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
 from symdebias.solvers.uncertain_curvature import curving_by, note_on_curvature
 
@@ -268,7 +271,8 @@ class QuadraticStatistics:
         Raises
         ------
         DivergenceError
-            The corrected matrix is not positive definite: the corrected loss has no minimum.
+            The corrected matrix is not positive definite, so that the corrected loss has no minimum; or its least
+            curvature is less than 2.5 of its own standard errors, so that the minimum may be one of the noise.
         ValueError, TypeError
             There are no records, or the variance is out of range.
 
@@ -278,6 +282,9 @@ class QuadraticStatistics:
         (q q' - v I) w - p is unbiased for the gradient of the true loss, at every w. It is linear in z = (q q', p), so
         that its second moments at w come from those of z: the covariance is the one that `m_estimate` finds from many
         records.
+
+        The least curvature is that relative to mean q q'. Without products its standard error is that of normal noise
+        on q, the least that it may be; with them that of the records where it is more.
 
         Second moments of z are fourth ones of q, and tell how few records have how much of a direction. With
         a = (mean q q' - v I)^-1 e_j, the leverage h = q'(mean q q' - v I)^-1 q/n and means that weigh records with
@@ -315,6 +322,8 @@ class QuadraticStatistics:
                 "has a diagonal of 1. It must be positive definite or the corrected loss has no minimum: use more "
                 "records, release with less noise, or take the biased minimum over a ball."
             )
+        if variance > 0:
+            self._require_curvature(matrix / sizes / sizes[:, None], mean / sizes / sizes[:, None], sizes)
         theta: FloatArray = np.asarray(np.linalg.solve(matrix, self.linear / self.n), dtype=np.float64)
         if not self.keeps_products:
             return QuadraticEstimate(theta, None, self.n)
@@ -323,6 +332,30 @@ class QuadraticStatistics:
         except InferenceError as error:
             inference = Inference(None, "sandwich", str(error))
         return QuadraticEstimate(theta, inference, self.n)
+
+    def _require_curvature(self, matrix: FloatArray, mean: FloatArray, sizes: FloatArray) -> None:
+        """Raise DivergenceError where the least curvature, relative to that with the noise, is hardly above its error.
+
+        The matrices are in units of the components, whose sizes these are. A curvature of c relative to a'(mean q q')a
+        = 1 leaves 1 - c to the noise, and (a'q)^2 has no less than the variance of normal noise on given records,
+        2 (1 - c)^2 + 4 c (1 - c); products tell it.
+        """
+        least, vectors = eigh(matrix, mean, subset_by_index=(0, 0))
+        curvature = float(least[0])
+        squares = 2 * (1 - curvature) * (1 + curvature)
+        if self.keeps_products:
+            own = vectors[:, 0] / sizes
+            weighed = self._form(np.multiply.outer(own, own))
+            fourth = self._moments[: len(weighed), : len(weighed)] / self.n
+            told = float(weighed @ fourth @ weighed) - 1
+            squares = max(squares, told if np.isfinite(told) else 0.0)
+        error = math.sqrt(max(squares, 0.0) / self.n)
+        if curvature < LEAST_CURVATURE * error:
+            raise DivergenceError(
+                f"the least curvature of the corrected loss is {curvature / error:.2g} of its own standard errors, and "
+                f"at least {LEAST_CURVATURE:g} are needed: its minimum may be one that the noise has made. Use more "
+                "records, release with less noise, or take the biased minimum over a ball."
+            )
 
     def _inference(self, theta: FloatArray, matrix: FloatArray, variance: float) -> Inference:
         """Return the accuracy of theta, the root of the mean equation, whose mean derivative is the matrix."""

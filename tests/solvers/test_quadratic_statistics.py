@@ -108,6 +108,9 @@ def test_exactly_unbiased_sums(seed, noise_q, noise_p):
     np.testing.assert_allclose(statistics.gram / 16 - 4 * noise_q**2 * np.eye(2), q.T @ q, atol=1e-9)
     true = np.linalg.solve(q.T @ q, p.sum(axis=0))
     condition = np.linalg.cond(q.T @ q)
+    # Powers of two of the same records, which change no digit, make the curvature certain.
+    for _ in range(50):
+        statistics.merge(statistics)
     np.testing.assert_allclose(statistics.corrected(noise_q**2).theta, true, rtol=1e-11 * condition, atol=1e-11)
     plain = statistics.solve(radius=1e6).w
     np.testing.assert_allclose(plain, np.linalg.solve(q.T @ q + 4 * noise_q**2 * np.eye(2), p.sum(axis=0)), rtol=1e-9)
@@ -258,6 +261,44 @@ def test_refusals_of_the_corrected_estimate():
         _ = estimate.standard_errors
     nearly = filled(np.diag([1.0, 2e-5]), np.eye(2), products=True).corrected(0.0)
     assert np.all(np.isfinite(nearly.theta))
+
+
+@pytest.mark.parametrize("products", [False, True])
+def test_an_estimate_whose_curvature_the_noise_may_have_made_is_refused(products):
+    """Where a positive curvature was enough, 48 of these were refused, and errors of the others reached 535."""
+    rng = np.random.default_rng(7)
+    errors, refused = [], 0
+    for _ in range(400):
+        q = rng.normal(size=(1_000, 2)) * [1.0, 0.5]
+        p = q * (q @ [[0.7], [-0.4]])
+        statistics = filled(q + 2 * rng.normal(size=q.shape), p + rng.normal(size=p.shape), products=products)
+        try:
+            errors.append(np.abs(statistics.corrected(4.0).theta - [0.7, -0.4]).max())
+        except DivergenceError:
+            refused += 1
+    assert 350 < refused < 400
+    assert max(errors) < 1
+
+
+def test_curvatures_are_refused_where_they_are_less_than_their_errors():
+    """Of one component: c = 1 - v/mean q^2, and an error of sqrt(2 (1 - c^2)/n) where the noise is normal."""
+    for curvature, message in ((0.36, "2.4 of its own"), (0.40, "")):
+        # Two values of q^2, so that records by themselves tell a smaller error.
+        q = np.sqrt(1 / (1 - curvature)) * np.resize([1.0, -1.0], 75)[:, None]
+        for products in (False, True):
+            statistics = filled(q, q, products=products)
+            if message:
+                with pytest.raises(DivergenceError, match=message):
+                    statistics.corrected(1.0)
+            else:
+                assert np.isfinite(statistics.corrected(1.0).theta).all()
+    # Products tell of heavy tails: one record has most of the curvature.
+    tail = np.append(np.resize([1.0, -1.0], 999), 40.0)[:, None]
+    assert np.isfinite(filled(tail, tail).corrected(1.0).theta).all()
+    with pytest.raises(DivergenceError, match="its own standard errors"):
+        filled(tail, tail, products=True).corrected(1.0)
+    # Without noise a curvature is positive whatever the records.
+    assert filled(tail, tail**2, products=True).corrected(0.0).theta == pytest.approx([1.0])
 
 
 # ---- bad input -------------------------------------------------------------------------------------------

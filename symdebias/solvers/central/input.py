@@ -117,7 +117,7 @@ def input_perturbation(
     NoExactCorrectionError
         The loss is not quadratic, or its Hessian has no rank one.
     DivergenceError
-        The corrected server found no positive definite matrix.
+        The corrected server found no positive definite matrix, or one that is hardly more than its own error.
     ValueError, TypeError
         An argument or the data do not fit; too few records for the scales, or too little regularisation. Nothing was
         noised then.
