@@ -40,9 +40,6 @@ _REFERENCE_OF_GROUPS = 16.0
 
 def reference_variance(correction: Correction) -> float:
     """Return the noise variance of the score that the price of an exact correction is looked at with by default."""
-    if not correction.loss.scores:
-        # A free-form loss has no score, and its program no parts of one.
-        return _REFERENCE_VARIANCE
     return _REFERENCE_OF_GROUPS if correction.program.having(SphericalForm) else _REFERENCE_VARIANCE
 
 
