@@ -384,15 +384,23 @@ def _of_few_columns(loss: Loss, release: Release, settings: dict[str, float]) ->
     noises = {one.column: one.own_noise for one in design.linear if one.noise is not None}
     own = {name: mechanism for names, mechanism in release.groups for name in names or ()}
     noised = {name: own[name] for place, name in enumerate(release.columns) if place in noises and name in own}
-    # Normal noise would have its share of the variance.
-    if any(noise is None or noise.is_gaussian for noise in noises.values()) or len(noised) < len(noises):
+    # Noise of another kind would have its share of the variance, or another price.
+    if design.categorical or len(noised) < len(noises):
+        return None, 1.0
+    if any(noise is None or noise.inverse_polynomial is None for noise in noises.values()):
         return None, 1.0
     count = _FIRST_TRIED
     while count < len(noised):
         part = Release(dict(list(noised.items())[:count]), release.target, fit_intercept=release.fit_intercept)
-        exact = CorrectedLoss(loss, part, Exact())
-        inflation = _inflation(exact, settings)
-        if inflation > _REASONABLE_INFLATION:
+        try:
+            exact = CorrectedLoss(loss, part, Exact())
+            inflation = _inflation(exact, settings)
+        except NoExactCorrectionError as refusal:
+            if isinstance(refusal, DerivationLimitError) and refusal.by_time:
+                raise
+            raise NoExactCorrectionError(f"{refusal} (That is of {count} of the {len(noised)} columns.)") from None
+        # It is infinite where single parameters are too long, as more columns have shorter ones.
+        if _REASONABLE_INFLATION < inflation < math.inf:
             return exact, inflation
         count += count // 2
     return None, 1.0
