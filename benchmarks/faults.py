@@ -279,9 +279,13 @@ def _(trial: Trial) -> str:
     return require_whole(trial)
 
 
+# Files of another kind are not replaced.
+OLD_PICTURE = b"\x89PNG old"
+
+
 @kind("figure: kill -9")
 def _(trial: Trial) -> str:
-    trial.place.write_bytes(b"old")
+    trial.place.write_bytes(OLD_PICTURE)
     figure, plotting = figure_and_save()
     first = trial.folder / "first"
     plotting.save(figure, first)
@@ -291,14 +295,14 @@ def _(trial: Trial) -> str:
             plotting.save(figure, trial.place)
 
     kill(work, 0.3 * trial.random.random())
-    require(trial.place.read_bytes() in (b"old", first.read_bytes()), "the picture is torn")
+    require(trial.place.read_bytes() in (OLD_PICTURE, first.read_bytes()), "the picture is torn")
     begun = len(list(trial.folder.iterdir())) > 2
     return "whole, while the next one was written" if begun else "whole"
 
 
 @kind("figure: full disk")
 def _(trial: Trial) -> str:
-    trial.place.write_bytes(b"old")
+    trial.place.write_bytes(OLD_PICTURE)
     figure, plotting = figure_and_save()
 
     def work() -> None:
@@ -307,7 +311,7 @@ def _(trial: Trial) -> str:
             plotting.save(figure, trial.place)
 
     run(work)
-    require(trial.place.read_bytes() == b"old", "the old file is gone")
+    require(trial.place.read_bytes() == OLD_PICTURE, "the old file is gone")
     return "OSError, the old file"
 
 

@@ -412,7 +412,8 @@ def _large_bias(
     """
     factor, missed = (_CLEARLY, _MISSED / known.records) if is_part else (1.0, 0.0)
     try:
-        factor_of_bias = known.bias_factor(correction, theta, hessian, missed=missed)
+        # The limits are of usual sizes.
+        factor_of_bias = known.bias_factor(correction, theta, hessian, missed=missed, of_one_target=True)
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
     squared = float(np.linalg.eigvalsh(factor_of_bias.T @ known.metric @ factor_of_bias)[-1])

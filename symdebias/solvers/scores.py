@@ -364,6 +364,7 @@ class ReleasedRecords:
         *,
         missed: float = 0.0,
         moments: FloatArray | None = None,
+        of_one_target: bool = False,
     ) -> FloatArray:
         """Return F with ||F'a|| at least the size of the bias of a'theta that a surrogate makes, for every a.
 
@@ -388,6 +389,8 @@ class ReleasedRecords:
             on a sphere, which ends there, anywhere.
         moments : array of shape (q, q), float64, optional
             S, or a bound on the second moments of E[x | u], which is all of x that matters; `positive_gram` by default.
+        of_one_target : bool
+            Whether all scores have the same target, whichever is the worst: then it is no bound, and the usual size.
 
         Returns
         -------
@@ -401,7 +404,10 @@ class ReleasedRecords:
             farthest = self.farthest(theta)
             ends = (farthest, REACH * farthest) if self.zonal is None else (0.0, farthest)
             scores = scores.with_outliers(min(missed, 1.0), *ends)
-        error = rms_error(correction.surrogate_parts, correction.surrogates.surrogates, scores, self.targets())
+        error = rms_error(
+            correction.surrogate_parts, correction.surrogates.surrogates, scores, self.targets(),
+            of_one_target=of_one_target,
+        )  # fmt: skip
         root = self._root_of(*((self.gram, 1 / math.sqrt(self.records)) if moments is None else (moments, 0.0)))
         return np.asarray(error * inverse @ root)
 

@@ -93,15 +93,23 @@ def noise_shape(parts: SurrogateParts, design: ColumnDesign) -> float:
 
 
 def rms_error(
-    parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
+    parts: SurrogateParts,
+    surrogates: Sequence[surrogate.Surrogate],
+    scores: Scores,
+    targets: Sequence[float],
+    *,
+    of_one_target: bool = False,
 ) -> float:
     """Return the root mean square of the slope's error over scores, at each for the worst target.
 
-    Targets go with scores: where one target errs at low ones and another at high ones, both may be there.
+    Targets go with scores: where one target errs at low ones and another at high ones, both may be there. With
+    `of_one_target` it is that of the worst target that all scores may have.
     """
     judge = _Judge(parts, scores, targets)
-    errors = judge.errors([one.slope(scores.values) for one in surrogates])
-    return math.sqrt(float(scores.chances @ np.square(errors).max(axis=0, initial=0.0)))
+    slopes = [one.slope(scores.values) for one in surrogates]
+    if of_one_target:
+        return judge.bias(slopes)
+    return math.sqrt(float(scores.chances @ np.square(judge.errors(slopes)).max(axis=0, initial=0.0)))
 
 
 class _Judge:
