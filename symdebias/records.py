@@ -557,8 +557,7 @@ class Records:
     @property
     def passes_gradients(self) -> bool:
         """Whether the pass of `derivatives` rests on that of `mean_gradient`, which is then compiled as well."""
-        program = self.correction.program
-        return isinstance(program, ScoreProgram) and program.multinomial_factor is not None
+        return self.correction.kernels.by_products
 
     def gradients(self, theta: FloatArray, rows: Any, *, by_derivatives: bool = False) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted.

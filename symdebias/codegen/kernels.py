@@ -216,6 +216,11 @@ class Kernels:
             compiled(theta, X, y, weights, total, noise, len(X), *work, out, np.empty((0, 0)))
         return found
 
+    @property
+    def by_products(self) -> bool:
+        """Whether second derivatives are products of slopes, which ``mean_gradient`` leaves."""
+        return isinstance(self.program, ScoreProgram) and self.program.multinomial_factor is not None
+
     @functools.cache  # noqa: B019  (as for `source`)
     def mean_derivatives(self, *, weighted: bool) -> MeanDerivatives | MultinomialDerivatives:
         """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, meat=)``."""

@@ -177,9 +177,9 @@ class Sums:
         if self.clusters is not None:
             return ErrorLaw.by_clusters(self._without_each(of))
         # No fewer decide it than so many as large as the largest could be; and what cancels to rounding nobody decides.
-        if self.squared_error(of) >= MANY_DECIDE * self.largest_square(of) or self.is_rounding(of):
-            return ErrorLaw()
         squares = self.squared_error(of)
+        if squares >= MANY_DECIDE * self.largest_square(of) or self.is_rounding(of):
+            return ErrorLaw()
         thirds, fourths = powers()
         return ErrorLaw.by_records(squares, thirds / self.weight**3, fourths / self.weight**4)
 

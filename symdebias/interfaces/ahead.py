@@ -151,7 +151,7 @@ def _needed(
     has_slopes = False
     if "m_estimate" in solvers or climbs:
         second = _with_hessian(correction)
-        if second is None or _is_by_products(second):
+        if second is None or second.kernels.by_products:
             # Differences of gradients, or products of slopes.
             yield from (loss, gradient)
         else:
@@ -168,12 +168,6 @@ def _needed(
     plain = correction.uncorrected
     if correction.method.corrects and plain is not None and not plain.is_plain:
         yield plain.kernels.source("mean_gradient")
-
-
-def _is_by_products(correction: Correction) -> bool:
-    """Whether second derivatives are products of slopes, which are those of another kernel."""
-    program = correction.program
-    return isinstance(program, ScoreProgram) and program.multinomial_factor is not None
 
 
 def _with_hessian(correction: Correction) -> Correction | None:
