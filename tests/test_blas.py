@@ -82,6 +82,7 @@ print(before == [get() for get, _ in _blas._copies()], max(before, default=1), h
 """
 
 
+@pytest.mark.in_turn
 def test_no_bit_of_a_fit_depends_on_the_number_of_threads():
     """Without the limit they do on two cores: the products of a surrogate's design and of the scores' spread."""
 

@@ -171,6 +171,7 @@ def test_a_certificate_says_where_the_range_of_a_surrogate_cuts_it(loss):
         assert ("where" in str(within)) is (loss == "huber")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("method", [{"method": "series", "order": 1}, {"method": "none"}], ids=["series", "none"])
 def test_the_largest_bias_under_noise_of_columns_is_searched_for(method):
     """Along one column or two, by records of all scores, none is above; of 24 points drawn at random it was half."""

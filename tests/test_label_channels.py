@@ -235,6 +235,7 @@ HIDDEN = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", HIDDEN)
 def test_what_a_channel_hides_is_corrected_with_a_stated_bias(name):
     loss, mechanism = HIDDEN[name]
@@ -413,6 +414,7 @@ def test_what_ignoring_the_noise_costs_needs_no_declared_values():
 # ---- labels as they were released ---------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", [sd.losses.least_squares(), sd.losses.poisson(), sd.losses.huber()], ids=str)
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_released_labels_are_numbers_without_a_correction(channel, loss):

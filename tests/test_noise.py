@@ -54,6 +54,7 @@ TAILS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("unit", [1e-5, 1.0, 1e5])
 @pytest.mark.parametrize("name", TAILS)
 def test_exponential_moments_end_where_noise_says_or_it_is_refused(name, unit):

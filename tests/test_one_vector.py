@@ -306,6 +306,7 @@ def test_noise_scales_of_records_are_refused():
         sd.debias(sd.losses.squared_margin(), MARGIN).loss([1.0], [[0.5]], None, noise_scale=[0.1])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("method", ["naive", "regression_calibration", "simex", "monte_carlo_score"])
 @pytest.mark.parametrize("kind", ["margin", "joint"])
 def test_methods_for_measurement_error(method, kind):

@@ -49,6 +49,7 @@ def test_solvers_keep_their_claim_and_lose_it_with_less_noise(name):
     assert "REFUTED" in str(less)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", MORE)
 def test_few_runs_leave_solvers_alone_and_see_noise_that_is_missing(name):
     """A quick form of the table: 200 runs a side, and a hundredth of the noise."""

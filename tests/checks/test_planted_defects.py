@@ -51,6 +51,7 @@ def test_at_least_thirty_kinds_are_planted():
     assert set(QUICK) <= set(DEFECTS)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", QUICK)
 def test_a_planted_defect_is_refuted_by_few_draws(name):
     with SCRIPT["planted"](name) as subject:

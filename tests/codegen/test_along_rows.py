@@ -102,6 +102,7 @@ def test_a_row_has_the_same_sum_wherever_it_stands():
     np.testing.assert_array_equal(whole, single)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("columns", [6, 60])
 def test_helpers_that_are_left_to_numba_call_them(columns, monkeypatch, tmp_path):
     """Those of a loss that cannot be written directly; also by columns of which single rows are asked for ahead.

@@ -349,6 +349,7 @@ print([sd.m_estimate(corrected, X, X[:, 0]).theta.tolist(), sd.sgd(corrected, X,
 """
 
 
+@pytest.mark.in_turn
 def test_fits_run_where_numba_compiles_nothing_and_leave_the_folder_alone(tmp_path):
     def fitted(**more):
         environment = {**os.environ, "SYMDEBIAS_CACHE": str(tmp_path), **more}

@@ -248,6 +248,7 @@ def parts(kernel):
     return [name for name in kernel.py_func.__code__.co_names if name.startswith("part_")]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", EVERY)
 def test_what_is_written_does_what_the_text_says(name, nothing_compiled):
     own = source(*EVERY[name])

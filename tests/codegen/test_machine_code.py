@@ -69,6 +69,7 @@ def test_loops_over_records_are_vectorised_and_nan_keeps_its_meaning(nothing_com
     assert min(counts.values()) >= MANY, counts
 
 
+@pytest.mark.in_turn
 @pytest.mark.newest
 def test_loops_over_records_with_categories_are_vectorised(nothing_compiled):
     """Rows of categories are written in vectors anyway: what counts is what there is more where sums are reordered.
@@ -119,6 +120,7 @@ def test_vectors_are_as_wide_as_the_processor_has_them(nothing_compiled):
 LIBRARY = r"\b(?:exp|exp2|expm1|log|log2|log1p|pow|erfc?|tanh|sin|cos)\b"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "loss",
     [

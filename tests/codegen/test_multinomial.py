@@ -66,6 +66,7 @@ def test_derivatives_are_those_that_are_written_out(intercept, weighted):
         )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_labels_have_exact_second_derivatives(weighted):
     records = records_of(18, weighted=weighted)

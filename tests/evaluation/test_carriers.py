@@ -96,6 +96,7 @@ def test_a_model_that_is_next_to_right_is_no_reason():
     assert abs(found.value) < 3 * found.standard_error < 0.2
 
 
+@pytest.mark.in_turn
 def test_a_mean_that_few_draws_carry_is_as_skewed_as_the_law_of_the_noise():
     """Exponential losses under noise of 2.8 in the score: 61 of 1,000 records carry the mean.
 

@@ -162,6 +162,7 @@ def covered_of(draws, columns, mechanism, metric, wanted, rng):
     return covered
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("metric", "mechanism"),
     [("accuracy", sd.GaussianMechanism.from_scale(2.0)), ("roc_auc", sd.LaplaceMechanism.from_scale(1.5))],
@@ -185,6 +186,7 @@ def test_a_bias_holds_for_scores_in_the_middle_where_far_ones_make_the_variance(
     assert covered_of(20, lambda: np.exp(rng.normal(size=(1_000, 2))), mechanism, metric, wanted, rng) >= 18
 
 
+@pytest.mark.in_turn
 def test_a_bias_holds_for_labels_that_are_steeper_than_they_seem():
     """An accuracy that came out low made labels look less steep, and its bias small: 77% were covered in 150 draws.
 
@@ -318,6 +320,7 @@ def test_residual_losses_find_their_range_in_residuals():
     assert abs(found.value - wanted) < found.bias < 0.05
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("metric", "draws", "naive_error"), [("accuracy", 100, 0.03), ("log_loss", 12, 0.04)])
 def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_error):
     """A bias of .01 of the accuracy and of .04 of the log loss is seen, with false alarms below 1e-6.

@@ -57,6 +57,7 @@ def passes(check, estimator):
         check(estimator)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("estimator", "check"), [*own_checks(sd.DebiasedClassifier()), *own_checks(sd.DebiasedRegressor())]
 )
@@ -105,6 +106,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("as_text", [True, False])
 def test_ensembles_predict_what_they_were_given(order, as_text):

@@ -68,6 +68,7 @@ def test_no_division_is_better(seed, epsilon, loss):
     assert list(randomizer.outputs) == sorted(set(randomizer.outputs))
 
 
+@pytest.mark.in_turn
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 50), st.sampled_from(sorted(LOSSES)))
 @settings(max_examples=60, deadline=None)
 def test_the_design_is_a_randomizer_whose_loss_no_shift_of_an_output_lowers(seed, epsilon, loss):

@@ -33,6 +33,7 @@ def test_a_loss_of_the_grammar_is_admitted_and_the_same_from_text(expression):
     assert parsing.read(text, {"u": loss.scores[0], "y": loss.target}) == loss.expression
 
 
+@pytest.mark.in_turn
 @relaxed
 @given(expressions(entire_terms()), st.floats(0.1, 0.7), st.sampled_from([-1.0, 0.5, 1.0]))
 def test_exact_corrections_have_the_loss_as_their_mean_at_every_score(expression, scale, target):
@@ -64,6 +65,7 @@ def test_a_release_is_the_same_from_its_card(release):
     assert again.guarantee == release.guarantee
 
 
+@pytest.mark.in_turn
 @relaxed
 @given(releases().flatmap(lambda release: st.tuples(st.just(release), records(release))))
 def test_records_are_released_in_their_shape_and_nothing_else_changes(drawn):

@@ -88,6 +88,7 @@ def test_without_noise_it_is_the_fit_to_the_records_of_both():
     np.testing.assert_allclose(fit.standard_errors, alone.standard_errors, rtol=1e-2)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("label", "baseline"), [(0, 2), (1, 0)])
 def test_differences_of_a_multinomial_logit_model_are_found(label, baseline):
     """Of 8 draws: a mean of z beyond 4/sqrt(8) has a chance below 1e-4 for each parameter, and biases of 1.4 standard

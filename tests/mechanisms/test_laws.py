@@ -22,6 +22,7 @@ def test_normal_noise_is_gaussian_at_every_scale(scale):
     assert noise == gaussian_noise(scale)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("scale", [1e-100, 1e-3, 0.03, 0.1, 0.7, 1.0, 37.0, 1e6, 1e9, 1e100])
 def test_noise_of_every_scale_exists(scale):
     assert laplace_noise(scale).inverse_polynomial == pytest.approx((1.0, scale**2))
@@ -47,6 +48,7 @@ def test_families_that_are_not_looked_at_are_what_noise_of_ones_own_must_be(make
             make(other)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 10.0, 60.0, 300.0, 700.0])
 def test_staircases_of_every_budget_exist(epsilon):
     gamma = 1 / (1 + math.exp(epsilon / 2))

@@ -29,6 +29,7 @@ def hardened(seed):
 # ---- the law --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("dimension", [2, 3, 7])
 def test_the_law_of_spherical_noise(dimension):
     """Norms have a gamma law, directions no preference: false-alarm rate 1e-6 each; norms off by 3% are seen."""

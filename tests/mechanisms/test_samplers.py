@@ -63,6 +63,7 @@ def sampler_faults(mechanism, random_state, *, records=RECORDS):
     return normal_faults((drawn @ vectors)[:, variances > 0] / np.sqrt(variances[variances > 0]), 1.0)
 
 
+@pytest.mark.in_turn
 @every
 @pytest.mark.parametrize("random_state", [1, None], ids=["seeded", "fresh"])
 def test_noise_has_the_law_that_is_declared(name, random_state):

@@ -403,6 +403,7 @@ def test_a_wrong_epsilon_is_refuted_exactly():
     assert not check.holds
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", [WrongEpsilon, WrongGamma])
 def test_a_cap_that_is_wrong_by_a_fifth_is_refuted_by_samples(kind):
     """At epsilon 2 and 1e5 samples of each; the right cap holds with confidence .999."""
@@ -416,6 +417,7 @@ def test_a_cap_that_is_wrong_by_a_fifth_is_refuted_by_samples(kind):
     assert right.sampled_epsilon > 1.9
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("kind", "holds"), [(sd.SphericalCapMechanism, True), (WrongEpsilon, False), (WrongGamma, False)]
 )

@@ -71,6 +71,7 @@ def test_bad_splits_are_named(call, error, message):
         call()
 
 
+@pytest.mark.in_turn
 def test_columns_in_their_own_units_are_split_as_they_are_released():
     rng = np.random.default_rng(0)
     age = rng.uniform(18, 90, (500, 1))

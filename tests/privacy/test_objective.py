@@ -54,6 +54,7 @@ def in_a_plane(epsilon, scale, first, second, angle):
     return float((weights * -np.minimum(np.expm1(epsilon - largest), 0)).sum())
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("slopes", [ONE_SIDED, TWO_SIDED, SKEWED, [(-0.3, 2.0)]], ids=str)
 @pytest.mark.parametrize(("epsilon", "scale"), [(1.0, 4.0), (0.1, 1.0), (0.0, 0.5), (3.0, 0.4), (20.0, 0.2)])
 def test_a_record_more_or_less_is_exact(slopes, epsilon, scale):

@@ -48,6 +48,7 @@ def test_one_dimension_is_laplace_noise(shift):
     assert spherical_laplace_delta(1.0, 1.0, shift, 1) == pytest.approx(-math.expm1((1.0 - shift) / 2), rel=2e-6)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("epsilon", "delta", "dimension"), [(1.0, 1e-5, 3), (0.2, 1e-3, 10), (8.0, 1e-6, 2)])
 def test_the_scale_keeps_delta_and_is_no_larger_than_it_need_be(epsilon, delta, dimension):
     scale = spherical_laplace_scale(epsilon, delta, 2.0, dimension)

@@ -147,6 +147,7 @@ def test_a_card_is_text(text):
         Release.from_json(text)
 
 
+@pytest.mark.in_turn
 @given(st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*CARD, *GROUP]), inner, max_size=4),

@@ -309,6 +309,7 @@ def test_features_and_target_apart_are_not_there_to_be_asked_for(named):
             ask()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "name", ["margin, intercept", "joint", "margin, Laplace, intercept", "joint, spherical Laplace"]
 )

@@ -258,6 +258,7 @@ def test_what_is_convex_whatever_the_labels_needs_no_pilot(scale):
     np.testing.assert_allclose(gradient, 0.0, atol=1e-8 * np.abs(X * y[:, None]).mean())
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", range(12))
 def test_an_estimate_without_end_is_refused(seed):
     """50 labels at epsilon .3: where corrected labels are separated nothing holds theta, and nothing overflows."""

@@ -73,6 +73,7 @@ def test_the_variance_of_a_covariance_is_that_of_the_inverse_wishart_law():
     np.testing.assert_allclose(found.covariance - plain.covariance, variance * moves.T @ moves, rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["poisson", "exponential"])
 @pytest.mark.parametrize("of_each", [False, True])
 def test_the_derivative_is_that_of_fits_under_other_noise(loss, of_each):

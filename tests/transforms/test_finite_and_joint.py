@@ -95,6 +95,7 @@ def test_densities_and_characteristic_functions_agree(noise):
     assert noise.density.free_symbols <= {VALUE}
 
 
+@pytest.mark.in_turn
 @given(numbers, numbers)
 def test_inverses_are_linear_and_commute_with_the_derivative(a, b):
     f, g = sp.exp(U / 3), sp.cos(U) * U

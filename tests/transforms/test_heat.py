@@ -115,6 +115,7 @@ def test_linearity(f, g, variance):
     )
 
 
+@pytest.mark.in_turn
 @given(SUMS, VARIANCES)
 def test_forward_after_inverse_is_the_identity(f, variance):
     back = heat(inverse_heat(f, U, S).expression, U, S).expression

@@ -70,6 +70,7 @@ CASES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("columns", "padded"), [(2, False), (3, False), (2, True), (5, False), (6, False)])
 @pytest.mark.parametrize("s", [0.4, 1.5])
@@ -87,6 +88,7 @@ def test_the_mean_over_the_noise_is_the_function(name, columns, padded, s):
         assert abs(weights @ corrected(u + points, s) - wanted) < 1e-10 * max(1, abs(wanted))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("columns", [2, 3, 5])
 def test_several_scores(columns):
     """By a rule over the norm and the direction of the noise in the plane of two scores."""

@@ -169,6 +169,7 @@ def test_sizes_of_a_design():
 # ---- quadrature in the complex plane -------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("s", [0.3, 4.0])
 @pytest.mark.parametrize(
     "f", [sp.exp(-U), sp.cos(2 * U), U**4 - U, sp.exp(-(U**2) / 20), sp.erf(U / 5), sp.cosh(U) * sp.sin(U), 2**U]

@@ -61,6 +61,7 @@ def compared(found, expected):
     assert found.corrected.release == expected.corrected.release
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_fit_with_an_offset_is_that_of_one_machine(loss, weighted):
