@@ -42,7 +42,7 @@ NOISE = {
     },
 }
 # What a refusal of a drawn problem may be; any other is a defect.
-REFUSALS = (sd.DivergenceError, sd.InfiniteVarianceError, sd.NoExactCorrectionError)
+REFUSALS = (sd.DivergenceError, sd.InfiniteVarianceError, sd.NoExactCorrectionError, sd.InferenceError)
 
 
 def as_kind(kind, X, y, folder):
@@ -129,7 +129,9 @@ def test_every_kind_of_many_records_says_the_same(draw, tmp_path):
         return sd.m_estimate(corrected, of_X, of_y, **options)
 
     expected, found = (outcome(lambda records=records: fit(*records)) for records in ((X, y), given))
-    agree(found, expected, lambda one: (one.theta, one.standard_errors, one.confidence_interval()), 1e-6)
+    agree(found, expected, lambda one: (one.theta, one.standard_errors), 1e-6)
+    if not isinstance(expected, Exception):
+        agree(*(outcome(one.confidence_interval) for one in (found, expected)), lambda ends: (ends,), 1e-6)
 
     alone = {name: value for name, value in options.items() if name != "clusters"}
     order = "given" if kind == "in order" else ("given", "shuffled")[draw % 2]
