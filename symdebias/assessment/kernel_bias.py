@@ -15,7 +15,7 @@ from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.assessment.score_bias import Biases, default_targets
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
-from symdebias.derivation import is_residual_loss
+from symdebias.derivation import is_affine, is_residual_loss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.mechanisms.base import ChannelMechanism
@@ -220,21 +220,27 @@ class _Summing:
     places: tuple[tuple[int, int], ...]  # Of each such column, with that of its parameter.
     columns: int
     target: float  # The coefficient of the target's noise: -1 in a residual, and 0 where it stands apart.
+    with_target: bool  # Whether the mean depends on the target's noise; not where the loss is affine in the target.
 
     @classmethod
-    def of(cls, correction: Correction) -> "_Summing | None":
-        """Return it for a loss of one score, or None where nothing is added together."""
+    def of(cls, correction: Correction) -> "_Summing":
+        """Return it for a loss of one score."""
         release, count = correction.release, correction.columns
         places = tuple(
             (part.column, part.parameter)
             for part in release.design(count).linear
             if sums.is_summable(part.noise)
         )
-        if not places:
-            return None
+        loss, program = correction.loss, correction.program
         own = None if release.clips_target else release.target_noise
-        joins = sums.is_summable(own) and is_residual_loss(correction.loss)
-        return cls(places, count, -1.0 if joins else 0.0)
+        joins = sums.is_summable(own) and is_residual_loss(loss)
+        pairs = (loss.expression, loss.target), (program.expression, program.target)
+        alone = isinstance(own, AdditiveNoise) and all(is_affine(*pair) for pair in pairs)
+        return cls(places, count, -1.0 if joins else 0.0, not alone)
+
+    def size(self, nodes: int) -> int:
+        """Return how many points the rule of what is summed has at most."""
+        return sums.size_of_sum(nodes) if self.places or self.target else 1
 
     @property
     def marks(self) -> BooleanArray:
@@ -349,6 +355,35 @@ class _Edge:
         return _Point(_allowed(self.rng, self.correction.release, record, held), theta, active, targets)
 
 
+def _is_searched(correction: Correction) -> bool:
+    """Whether there are biases to be found, as of a truncated series or of no correction."""
+    return not correction.is_exact and correction.surrogates is None
+
+
+def _sums(correction: Correction) -> bool:
+    """Whether the noise of columns is integrated over by what it does to the one score of a loss."""
+    return _is_searched(correction) and len(correction.loss.scores) == 1
+
+
+def columns_at_once(correction: Correction) -> int | None:
+    """Return how many columns with additive noise take part at a point, or None where all of them do."""
+    if not correction.loss.scores:
+        return None
+    apart, together = 0, 0
+    for place, noise in correction.release.noises(correction.columns):
+        width = place.stop - place.start
+        if isinstance(noise, ChannelNoise):
+            continue
+        if _sums(correction) and sums.is_summable(noise):
+            together += width
+        elif isinstance(noise, AdditiveNoise) and noise.covariance is not None:
+            together += width
+        else:
+            apart += width
+    room = _MOST_DIMENSIONS - (bool(together) if _sums(correction) else together)
+    return None if apart <= max(0, room) else together + max(0, room)
+
+
 # What overflows counts as infinite, and so do differences of such.
 @np.errstate(over="ignore", invalid="ignore")
 def kernel_biases(
@@ -372,8 +407,9 @@ def kernel_biases(
     channel = release.target_noise if isinstance(release.target_noise, ChannelNoise) else None
     shares = np.ones((1, 1)) if channel is None else np.array(channel.matrix)
     # Where there are biases to be found.
-    is_searched = not correction.is_exact and correction.surrogates is None
-    summing = _Summing.of(correction) if is_searched and len(declared.scores) == 1 else None
+    is_searched = _is_searched(correction)
+    summing = _Summing.of(correction) if _sums(correction) else None
+    counts = channel is None and (summing is None or summing.with_target)
 
     def wanted_at(point: _Point) -> FloatArray:
         """Return the declared loss and its gradient, a row for each target."""
@@ -387,7 +423,7 @@ def kernel_biases(
         """Return the means of the corrected loss and its gradient over the noise, a row for each target."""
         seen = released_records(
             release, point.record, float(point.targets[0]), nodes=nodes, active=point.active,
-            noise_on=(True, channel is None), far=far, along=None if summing is None else summing.along(point.theta),
+            noise_on=(True, counts), far=far, along=None if summing is None else summing.along(point.theta),
         )  # fmt: skip
         found = []
         for code in range(shares.shape[1]):
@@ -536,7 +572,7 @@ def _active(
     chosen = rng.permutation(candidates).astype(int)
     if noisiest:
         chosen = chosen[np.argsort(-release.feature_variances(columns)[chosen], kind="stable")]
-    room = max(0, _MOST_DIMENSIONS - (int(active.sum()) if summing is None else 1))
+    room = max(0, _MOST_DIMENSIONS - (int(active.sum()) if summing is None else bool(summing.places)))
     while room > 1 and _size(release, chosen[:room], columns, summing) > _MOST_NODES / 4:
         room -= 1
     active[chosen[:room]] = True
@@ -545,7 +581,7 @@ def _active(
 
 def _size(release: Release, chosen: FloatArray, columns: int, summing: _Summing | None) -> int:
     """Return how many points a rule of moderate accuracy has over some columns."""
-    size = 1 if summing is None else sums.size_of_sum(16)
+    size = 1 if summing is None else summing.size(16)
     for place, noise in release.noises(columns):
         if summing is not None and sums.is_summable(noise):
             continue
@@ -587,10 +623,10 @@ def _nodes(
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         fixed *= len(target.outputs)
-    elif isinstance(target, AdditiveNoise) and not (summing is not None and summing.target != 0):
+    elif isinstance(target, AdditiveNoise) and (summing is None or (summing.target == 0 and summing.with_target)):
         dimensions.append((target, 1))
     for nodes in (*NODES, 8, 7):
-        size = fixed * (1 if summing is None else sums.size_of_sum(nodes))
+        size = fixed * (1 if summing is None else summing.size(nodes))
         size *= math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)
         if size <= most:
             break
