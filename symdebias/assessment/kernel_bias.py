@@ -131,9 +131,7 @@ def released_records(
     return SeenRecord(np.ascontiguousarray(seen[:, :-1]), seen[:, -1].copy(), whole.weights)
 
 
-def _together(
-    release: Release, along: FloatArray, active: FloatArray | None, nodes: int
-) -> tuple[Rule, IntegerArray]:
+def _together(release: Release, along: FloatArray, active: FloatArray | None, nodes: int) -> tuple[Rule, IntegerArray]:
     """Return the rule of the noise that is summed, and the columns that it is of; the target is one after the last."""
     count = len(along) - 1
     rows: list[int] = []
@@ -227,9 +225,7 @@ class _Summing:
         """Return it for a loss of one score."""
         release, count = correction.release, correction.columns
         places = tuple(
-            (part.column, part.parameter)
-            for part in release.design(count).linear
-            if sums.is_summable(part.noise)
+            (part.column, part.parameter) for part in release.design(count).linear if sums.is_summable(part.noise)
         )
         loss, program = correction.loss, correction.program
         own = None if release.clips_target else release.target_noise

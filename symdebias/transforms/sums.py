@@ -39,7 +39,7 @@ def laplace_scale(noise: AdditiveNoise) -> float:
 
 def size_of_sum(nodes: int) -> int:
     """Return how many points the rule of a sum has at most."""
-    return max(nodes**2, _FEWEST)
+    return max(4 * nodes**2, _FEWEST)
 
 
 def of_sum(coefficients: FloatArray, covariance: FloatArray, scales: FloatArray, nodes: int) -> Rule:
@@ -57,7 +57,8 @@ def of_sum(coefficients: FloatArray, covariance: FloatArray, scales: FloatArray,
     scales : array of shape (k,), float64
         b of the Laplace noise of each part; 0 for parts with normal noise.
     nodes : int
-        The grid has its square of points. Tails end where they are rounding; of fewer nodes a little before.
+        The grid has four times its square of points, or 192: jumps of a slope are met to a step of it. Tails end where
+        they are rounding; of fewer nodes a little before.
 
     Examples
     --------
