@@ -324,7 +324,9 @@ def skewness_of_records(deciding: FloatArray, squares: FloatArray, thirds: Float
     array([0.25, 0.  ])
     """
     few = (deciding < MANY_DECIDE) & (squares > 0)
-    return np.asarray(np.where(few, thirds / np.where(squares > 0, squares, 1.0) ** 1.5, 0.0))
+    # Divided one after the other: a power of small squares is no number.
+    sizes = np.where(squares > 0, squares, 1.0)
+    return np.asarray(np.where(few, thirds / sizes / np.sqrt(sizes), 0.0))
 
 
 def two_sides(skewness: FloatArray) -> FloatArray:
