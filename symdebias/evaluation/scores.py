@@ -424,7 +424,9 @@ class Spread:
         whole, single, squares, weights = records.reduced(about, added).tolist()
         variance = whole / records.total
         # The influence of a record on the variance is its square less that.
-        error = max(squares - 2 * variance * single + variance**2 * weights, 0.0)
+        error = squares - 2 * variance * single + variance * variance * weights
+        # Fourth powers may be beyond all numbers.
+        error = math.inf if math.isnan(error) else max(error, 0.0)
         return cls(mean, max(variance, 0.0) + 2 * math.sqrt(error) / records.total, noise, bound, low, high)
 
     @property
@@ -485,7 +487,8 @@ def _first_moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tu
     """Return the weighted sum of estimates, their extremes, a bound, and the noise."""
     first, bound, noise = _estimated(part, theta, is_residual)
     own = first[part.weights > 0]
-    return float(part.weights @ first), float(own.min(initial=math.inf)), float(own.max(initial=-math.inf)), bound, noise
+    low, high = float(own.min(initial=math.inf)), float(own.max(initial=-math.inf))
+    return float(part.weights @ first), low, high, bound, noise
 
 
 def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> FloatArray:
