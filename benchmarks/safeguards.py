@@ -80,7 +80,7 @@ class Pair:
         records = self.known.records(self.noised.X, self.noised.y, by_blocks=True)
         begin, metric = np.zeros(len(THETA)), released_moments(records)
         near = Near(begin, metric, math.inf, region_of(None, None))
-        derivatives, _ = records.derivatives_or_differences(1 / np.sqrt(np.diag(metric)))
+        derivatives, _ = records.derivatives_or_differences(metric)
         root = newton(records, derivatives, begin, np.zeros(len(THETA)), near)
         sandwich(root.derivatives.hessian, root.derivatives.meat, records.total)
         return root.theta

@@ -276,7 +276,7 @@ def narrow_fits(name, errors, feature, target, n, draws, truth):
             continue
         records = fit.corrected.records(noised.X, noised.y)
         known = ReleasedRecords.of(fit.corrected, records)
-        hessian = records.derivatives_or_differences(1 / np.sqrt(np.diag(known.metric)))[0](fit.theta).hessian
+        hessian = records.derivatives_or_differences(known.metric)[0](fit.theta).hessian
         bound = np.linalg.norm(known.bias_factor(records.correction, fit.theta, hessian), axis=1)
         wide = replace(fit.inference, bias=bound).interval(fit.theta, 0.95)
         yield (

@@ -694,8 +694,10 @@ class CorrectedLoss:
         -----
         The declared loss and the corrected loss are evaluated as they stand; the quadrature shares no code
         with the derivation. A loss of one score under normal noise is certified over the whole range of scores;
-        every other by quadrature and enumeration over the noise of each column, at points spread over the domain,
-        with at most three columns of additive noise taking part at a point.
+        every other by quadrature and enumeration over the noise of each column, at points spread over the domain.
+        Biases of a truncated series, or of no correction, are searched for. There the normal and Laplace noise of all
+        columns is integrated over by what it does to the one score; of other noise, and under several scores, at most
+        three columns take part at a point, and `Certificate.columns_at_once` says so.
 
         Examples
         --------

@@ -91,8 +91,11 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     # A column of zeros may have eigenvalues above 0 by rounding.
     if not (diagonal.min() > 0 and 0 < sizes[-1] <= _LARGEST_CONDITION * sizes[0]):
         raise _singular()
-    inverse = np.linalg.inv(bread)
-    found: FloatArray = inverse @ np.asarray(meat, dtype=np.float64) @ inverse.T / total
+    # By a root of the inverse, in units of the columns: where these are far from 0, products of the inverse itself cancel.
+    whole = np.multiply.outer(scale, scale)
+    root = np.linalg.inv(np.linalg.cholesky(bread * whole))
+    middle = root @ (np.asarray(meat, dtype=np.float64) * whole) @ root.T
+    found: FloatArray = root.T @ middle @ root * whole / total
     return (found + found.T) / 2
 
 
@@ -118,7 +121,7 @@ def _of_combinations(matrix: FloatArray, covariance: FloatArray) -> FloatArray:
 def _singular() -> InferenceError:
     return InferenceError(
         "the mean corrected Hessian is singular to rounding: the records do not tell the parameters apart. Leave "
-        "out columns that repeat others, or give l2."
+        "out columns that repeat others, take one that is far from 0 less its mean, or give l2."
     )
 
 
@@ -324,7 +327,9 @@ def skewness_of_records(deciding: FloatArray, squares: FloatArray, thirds: Float
     array([0.25, 0.  ])
     """
     few = (deciding < MANY_DECIDE) & (squares > 0)
-    return np.asarray(np.where(few, thirds / np.where(squares > 0, squares, 1.0) ** 1.5, 0.0))
+    # Divided one after the other: a power of small squares is no number.
+    sizes = np.where(squares > 0, squares, 1.0)
+    return np.asarray(np.where(few, thirds / sizes / np.sqrt(sizes), 0.0))
 
 
 def two_sides(skewness: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -27,11 +28,16 @@ from symdebias.codegen.plain import plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses.meaning import is_of_residual
 from symdebias.losses.shifts import completed, ignores_shifts
 from symdebias.reading import has_rows, in_blocks, is_long, of_table
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
+# Second moments of less than this share of the largest, columns in units of their own, are rounding.
+_ROUNDING = 1e-12
+# Residuals of less than this share of targets and scores are their rounding.
+_LEAST_RESIDUAL = 1e-8
 # Numbers of a table that are put into an array at once, which takes less time than to read them by blocks: 32 MB.
 SMALL_TABLE = 2**22
 
@@ -44,6 +50,23 @@ def _asked(rows: slice | IntegerArray) -> str | bytes:
 def stride_to(count: int, records: int) -> int:
     """Return the stride that leaves about so many records."""
     return max(1, records // count)
+
+
+def size_by(metric: FloatArray, vector: FloatArray) -> float:
+    """Return the root mean square of the scores of parameters, of shape (Q,), by second moments of shape (Q, Q)."""
+    return math.sqrt(max(float(vector @ metric @ vector), 0.0))
+
+
+def _directions(metric: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return directions, as columns, whose scores have mean squares 1 and mean products 0, and the inverse of these.
+
+    A direction without scores is in the unit of its parameters.
+    """
+    squares = np.diag(metric)
+    units = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))
+    sizes, vectors = np.linalg.eigh(metric * np.multiply.outer(units, units))
+    roots = np.sqrt(np.where(sizes > _ROUNDING * sizes[-1], sizes, 1.0))
+    return vectors / roots * units[:, None], (vectors * roots).T / units
 
 
 @dataclass(frozen=True)
@@ -89,6 +112,8 @@ class Records:
     completes : bool
         Whether Hessians have a curvature where all scores move by one number, of which the loss knows nothing; see
         `symdebias.losses.shifts`.
+    lowered_by : float
+        What `target` is less than the targets that were given.
     """
 
     correction: Correction
@@ -100,6 +125,7 @@ class Records:
     watched: Callable[[int], Any] | None = field(default=None, repr=False, compare=False)
     seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     completes: bool = False
+    lowered_by: float = 0.0
 
     @classmethod
     def of(
@@ -270,6 +296,18 @@ class Records:
         """Whether single records are at hand; not where they are read from a beginning to an end."""
         return has_any_row(self.matrix) and has_any_row(self.target)
 
+    def lowered(self, by: float) -> "Records":
+        """Return the same records with targets less a number, in every pass."""
+        if isinstance(self.target, Rows):
+            target: FloatArray | Rows = Rows.made_of(self.target, lambda rows: rows - by)
+        else:
+            target = self.target - by
+        seen = dict(self.seen)
+        if "ahead" in seen:
+            source, ahead = seen["ahead"]
+            seen["ahead"] = source, {asked: (matrix, own - by) for asked, (matrix, own) in ahead.items()}
+        return replace(self, target=target, lowered_by=self.lowered_by + by, seen=seen)
+
     def completing(self, penalty: FloatArray) -> "Records":
         """Return these records with Hessians that are completed where the loss and a penalty leave them singular.
 
@@ -381,7 +419,8 @@ class Records:
         *asked
             What the pass is asked besides: text, bytes and numbers.
         """
-        return compute() if self.journal is None else self.journal.of((what, *asked), compute)
+        lowered = (self.lowered_by,) if self.lowered_by else ()
+        return compute() if self.journal is None else self.journal.of((what, *asked, *lowered), compute)
 
     def _passed(self, what: str, theta: FloatArray, compute: Callable[[], Any]) -> Any:
         """Return what a pass of this correction comes to at theta, or came to before."""
@@ -426,15 +465,15 @@ class Records:
         return derivatives
 
     def derivatives_or_differences(
-        self, units: FloatArray, *, roughly: bool = False
+        self, metric: FloatArray, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found.
 
         Parameters
         ----------
-        units : array of shape (Q,), float64
-            By how much each parameter changes the score by about 1, for the steps of differences: those of a part of
-            the records are those of all.
+        metric : array of shape (Q, Q), float64
+            The second moments of released records, for the steps of differences: those of a part of the records are
+            those of all.
         roughly : bool
             Whether a Hessian by differences, two passes for each parameter, may be that of a part of the records.
 
@@ -445,11 +484,11 @@ class Records:
         """
         program = self.correction.program
         if isinstance(program, ScoreProgram) and program.has_point_masses:
-            return self._by_differences(units, roughly=roughly), "central differences"
+            return self._by_differences(metric, roughly=roughly), "central differences"
         try:
             return self._completed(self.derivatives()), "exact"
         except NoExactCorrectionError:
-            return self._by_differences(units, roughly=roughly), "central differences"
+            return self._by_differences(metric, roughly=roughly), "central differences"
 
     def _completed(self, found: Callable[..., Derivatives]) -> Callable[..., Derivatives]:
         if not self.completes:
@@ -462,30 +501,71 @@ class Records:
 
         return derivatives
 
-    def _by_differences(self, units: FloatArray, *, roughly: bool) -> Callable[..., Derivatives]:
+    def _by_differences(self, metric: FloatArray, *, roughly: bool) -> Callable[..., Derivatives]:
         part = self.looked_at if roughly else self
 
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
             value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
             # The cube root of the rounding error balances it with the error of the differences.
-            hessian = part.differenced(theta, 6e-6 * units * (1 + float(np.abs(theta / units).max())))
+            hessian = part.differenced(theta, metric, 6e-6 * part.step(theta, metric))
             outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
             return Derivatives(value, gradient, hessian, outer)
 
         return derivatives
 
-    def differenced(self, theta: FloatArray, steps: FloatArray, *, forward: bool = False) -> FloatArray:
-        """Return the mean Hessian at theta by differences of the mean gradient, with a step per parameter.
+    def step(self, theta: FloatArray, metric: FloatArray) -> float:
+        """Return a change of scores, root mean square, that is small beside what bends the loss, but for a factor.
+
+        It is 1 for scores about 0. For a loss of the residual it is in units of the residuals; the cube root balances
+        the error of differences with the rounding of larger scores.
+
+        Parameters
+        ----------
+        theta : array of shape (Q,), float64
+            The parameters.
+        metric : array of shape (Q, Q), float64
+            The second moments of released records.
+        """
+        correction, size, unit = self.correction, size_by(metric, theta), 1.0
+        if correction.release.coupling is None and is_of_residual(correction.loss):
+            some = self.looked_at
+            target = np.asarray(some.target[:])
+            residuals = np.abs(some.correction.design.estimated_rows(np.asarray(some.matrix[:])) @ theta - target)
+            largest = max(size, float(np.abs(target).max()))
+            unit = max(float(np.median(residuals)), _LEAST_RESIDUAL * largest) or 1.0
+        return float(unit * (1 + size / unit) ** (1 / 3))
+
+    def differenced(self, theta: FloatArray, metric: FloatArray, step: float, *, forward: bool = False) -> FloatArray:
+        """Return the mean Hessian at theta by differences of the mean gradient.
 
         They are central; forward ones take half as many gradients, and err by about a step, relative, not its square.
+
+        Parameters
+        ----------
+        theta : array of shape (Q,), float64
+            The parameters.
+        metric : array of shape (Q, Q), float64
+            The second moments of released records. The directions of the steps are apart by it.
+        step : float
+            By how much a step changes the score, root mean square.
+        forward : bool
+            Whether differences are forward ones.
+
+        Notes
+        -----
+        Of columns far from 0 a step in a single parameter that moves the others' scores apart would move all scores by
+        much more, as an intercept of minus its mean undoes: what is left of the differences is then rounding.
         """
-        moves = np.diag(steps)
+        directions, inverse = _directions(metric)
+        moves = np.ascontiguousarray(step * directions.T)
         if forward:
             gradients = self._mean_gradients(theta + np.vstack([moves, np.zeros_like(theta)]))
-            found = (gradients[:-1] - gradients[-1]) / steps[:, None]
+            found = (gradients[:-1] - gradients[-1]) / step
         else:
-            found = (self._mean_gradients(theta + moves) - self._mean_gradients(theta - moves)) / (2 * steps[:, None])
-        found = (found + found.T) / 2
+            found = (self._mean_gradients(theta + moves) - self._mean_gradients(theta - moves)) / (2 * step)
+        # Along the directions, where curvatures are of one size.
+        turned = found @ directions
+        found = inverse.T @ ((turned + turned.T) / 2) @ inverse
         return completed(found, len(self.correction.loss.scores)) if self.completes else np.asarray(found)
 
     def hessians(self, theta: FloatArray) -> FloatArray:
@@ -668,18 +748,18 @@ class Records:
         return np.bincount(codes, self.weights if len(self.weights) else None).astype(np.float64)
 
     def cluster_curvatures(
-        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray, units: FloatArray
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray, metric: FloatArray
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
 
         They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean;
-        `units` are as for `derivatives_or_differences`.
+        `metric` is as for `derivatives_or_differences`.
         """
         ends = np.cumsum(np.bincount(codes))
         order = np.argsort(codes, kind="stable")
         for cluster in some:
             own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
-            found = own.derivatives_or_differences(units)[0](theta, meat=not mean.any())
+            found = own.derivatives_or_differences(metric)[0](theta, meat=not mean.any())
             meat = own.meat(theta, mean) if mean.any() else found.meat
             yield len(own), own.total * found.hessian, own.total * meat
 

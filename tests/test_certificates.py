@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from instances import EXACT_MARGIN, NO_CLOSED_FORM, U, Y, free_form_loss, gaussian_release, margin_loss
+from scipy import special
 
 import symdebias as sd
 from symdebias.assessment import score_bias
@@ -317,3 +318,106 @@ def test_the_largest_bias_of_a_narrow_loss_beside_noise_on_a_grid_is_found():
     there = abs(left.bias([2.0, 0.0, -0.13], [[0.0, -0.64, 0.76]], [-0.166]).item())
     assert there > 1.7
     assert left.certify(theta_radius=2.005).loss_bias > 0.85 * there
+
+
+def equal_laplace_noise(count, scale):
+    """Return points and weights of a sum of equal Laplace noise: a difference of two gamma variables, by its density."""
+    t, w = np.polynomial.legendre.leggauss(400)
+    x = 30.0 * (t + 1)
+    density = (x / 2) ** (count - 0.5) * special.kv(count - 0.5, x) / (math.sqrt(math.pi) * special.gamma(count))
+    return scale * np.concatenate([-x, x]), 30.0 * np.concatenate([w * density, w * density])
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_a_series_under_many_laplace_columns_has_the_bias_of_all_of_them(order):
+    """Terms that a series leaves out are largest where all columns take part, and 0 for as many columns as its order."""
+    columns, radius = 6, 2.0
+    release = sd.Release({tuple(f"x{j}" for j in range(columns)): sd.LaplaceMechanism.from_scale(0.9)})
+    corrected = sd.debias(sd.losses.logistic(), release, method="series", order=order)
+    points, weights = equal_laplace_noise(columns, 0.9 * radius / math.sqrt(columns))
+    theta = np.full(columns, radius / math.sqrt(columns))
+    largest = 0.0
+    for u in np.linspace(-radius, radius, 9):
+        X = np.outer(u + points, theta / radius**2)
+        mean = float(weights @ corrected.loss(theta, X, np.ones(len(X))))
+        largest = max(largest, abs(mean - math.log1p(math.exp(-u))))
+    assert largest > 1e-3
+    assert 0.98 * largest < corrected.certify(theta_radius=radius).loss_bias < 1.05 * largest
+
+
+def test_the_bias_of_a_kinked_residual_under_laplace_noise_is_about_the_largest():
+    """At a residual of 0, where the mean of Huber's loss over Laplace noise is elementary."""
+    scale, radius = 1.0, 1.5
+    release = sd.Release({"a": sd.LaplaceMechanism.from_scale(scale)}, noiseless=("b",))
+    certificate = sd.debias(sd.losses.huber(1.0), release, method="none").certify(theta_radius=radius)
+    b = scale * radius
+    wanted = b**2 * (1 - math.exp(-1 / b))
+    assert certificate.loss_bias == pytest.approx(wanted, rel=0.01)
+    assert certificate.columns_at_once is None
+
+
+@pytest.mark.parametrize("target", [sd.GaussianMechanism.from_scale(0.8), sd.LaplaceMechanism.from_scale(0.8)])
+@pytest.mark.parametrize("features", [sd.GaussianMechanism.from_scale(0.6), sd.LaplaceMechanism.from_scale(0.6)])
+def test_noise_of_a_target_in_a_residual_is_more_noise_of_the_score(features, target):
+    """Against draws at the residual 0, where the loss has its kink."""
+    loss = sd.Loss(sp.Abs(U - Y), score=U, target=Y)
+    certificate = sd.debias(loss, sd.Release(features, target), method="none").certify(theta_radius=2.0, columns=1)
+    rng = np.random.default_rng(0)
+    noise = [
+        getattr(rng, "normal" if isinstance(one, sd.GaussianMechanism) else "laplace")(size=400_000) * scale
+        for one, scale in ((features, 1.2), (target, 0.8))
+    ]
+    sizes = np.abs(noise[0] - noise[1])
+    assert certificate.quadrature_error < 5e-3
+    assert certificate.loss_bias > sizes.mean() - 5 * sizes.std() / math.sqrt(len(sizes)) - 1e-3
+    assert certificate.loss_bias < 1.03 * sizes.mean()
+
+
+def test_noise_of_a_target_that_stands_alone_has_no_part_in_the_bias():
+    features = sd.GaussianMechanism.from_scale(0.6)
+    biases = [
+        sd.debias(sd.losses.poisson(), sd.Release(features, target), method="none").certificate.loss_bias
+        for target in (None, sd.GaussianMechanism.from_scale(0.8))
+    ]
+    assert biases[1] == pytest.approx(biases[0], rel=1e-9)
+
+
+def test_biases_are_looked_for_within_the_declared_bounds():
+    """E (u + e)^2/2 - u^2/2 has no part of u; of u^3 it is 3 u Var e, and bounds of a column bound u."""
+    loss = sd.Loss(U**3 / 3 + U**2 * 5 - Y * U, score=U, target=Y)
+    release = sd.Release(
+        {
+            "a": sd.LaplaceMechanism(epsilon=4.0, bounds=(0.0, 0.5)),
+            "b": sd.LaplaceMechanism(epsilon=9.0, bounds=(1.0, 3.0)),
+        }
+    )
+    certificate = sd.debias(loss, release, method="none").certify(theta_radius=1.0)
+    variances = [2 * (0.5 / 4) ** 2, 2 * (2.0 / 9) ** 2]
+    angles = np.linspace(0, 2 * math.pi, 2001)
+    theta = np.column_stack([np.cos(angles), np.sin(angles)])
+    corners = [(a, b) for a in (0.0, 0.5) for b in (1.0, 3.0)]
+    noise = theta**2 @ variances
+    largest = max(np.abs((theta @ corner + 5) * noise).max() for corner in corners)
+    assert certificate.loss_bias <= largest * (1 + 1e-6)
+    assert certificate.loss_bias > 0.98 * largest
+
+
+def test_what_does_not_settle_is_said():
+    """E exp(u) is infinite where a parameter times b is above 1."""
+    release = sd.Release({("a", "b"): sd.LaplaceMechanism.from_scale(2.0)})
+    certificate = sd.debias(sd.losses.poisson(), release, method="none").certify(theta_radius=1.0)
+    assert "which does not settle" in str(certificate)
+
+
+def test_a_search_over_few_columns_at_once_is_said():
+    mechanism = sd.UniformMechanism(0.5)
+    few, many = (
+        sd.debias(
+            sd.losses.logistic(), sd.Release({f"x{j}": mechanism for j in range(count)}), method="none"
+        ).certificate
+        for count in (3, 5)
+    )
+    assert few.columns_at_once is None
+    assert "columns at once" not in str(few)
+    assert many.columns_at_once == 3
+    assert "over 3 noised columns at once" in str(many)

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.assessment.kernel_bias import ROUNDING, kernel_biases, true_codes
+from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
-from symdebias.derivation import Series, Uncorrected
+from symdebias.derivation import Series, Uncorrected, is_affine, is_residual_loss
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import exactly
 
 # Nodes of a rule for the mean of a surrogate, whose waves are slow against it.
 _NODES_FOR_WAVES = 768
+# Rules that differ by a larger share of a bias may both be far from it.
+_SETTLED = 0.01
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ class Certificate:
     columns : int or None
         For how many columns it is, where the release does not know their number and more of them have other noise or
         longer records: a vector of more columns has more noise, and a larger bias. None where none of it matters.
+    columns_at_once : int or None
+        At how many columns with additive noise the search looked at once, the parameters of others being 0. None where
+        it looked at all of them.
     cut : {"", "score", "residual"}
         What is bounded by the range of a surrogate, where parameters and records of the domain may take it further.
     proved : bool
@@ -110,6 +115,7 @@ class Certificate:
     proved: bool = False
     cut: str = ""
     columns: int | None = None
+    columns_at_once: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -169,7 +175,10 @@ class Certificate:
             largest = max(self.loss_scale, self.gradient_scale)
             said = "which is rounding" if self.is_rounding else "which quadrature does not settle"
             return found + f"({said}: of values up to {largest:.0e} that nearly cancel)"
-        return found + f"(by quadrature, settled to {self.quadrature_error:.0e})"
+        if not self.quadrature_error <= _SETTLED:
+            return found + "(by quadrature, which does not settle: they may be much larger, or infinite)"
+        over = "" if self.columns_at_once is None else f" over {self.columns_at_once} noised columns at once"
+        return found + f"(by quadrature{over}, settled to {self.quadrature_error:.0e})"
 
     @property
     def is_rounding(self) -> bool:
@@ -226,7 +235,7 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
     largest = float(np.linalg.eigvalsh(covariance).max(initial=0.0)) if covariance.any() else 0.0
     variance = largest * theta_radius**2
     noise_variance = _largest_score_variance(correction, theta_radius)
-    targets = TargetNoise.of(correction.loss, correction.release)
+    targets = _target_noise(correction)
     bound = theta_radius * record_radius
     if surrogates is not None:
         # Within the range and up to the noise that it is designed for; its bias does not depend on the noise.
@@ -245,7 +254,7 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
             "noise_norm": math.sqrt(largest * variance),
         }
         may_have_kinks = isinstance(correction.method, (Series, Uncorrected)) and not correction.is_exact
-        if may_have_kinks and targets.variance == 0:
+        if may_have_kinks and targets.apart == 0:
             biases = searched_biases(functions, _enclosing(correction), target_noise=targets, **settings)
         else:
             most = {} if surrogates is None else {"most_nodes": _NODES_FOR_WAVES}
@@ -255,6 +264,18 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
         noise_variance=noise_variance, normal_variance=variance, targets=targets.targets, reach=0.0, cut=cut,
     )  # fmt: skip
+
+
+def _target_noise(correction: Correction) -> TargetNoise:
+    """Return the noise of the target as the mean of a loss of one score depends on it."""
+    noise, program = TargetNoise.of(correction.loss, correction.release), correction.program
+    if noise.variance == 0:
+        return noise
+    if is_residual_loss(correction.loss):
+        return replace(noise, joins=True)
+    pairs = (correction.loss.expression, correction.loss.target), (program.expression, program.target)
+    # Where the target stands alone its noise has no part in a mean.
+    return replace(noise, variance=0.0) if all(is_affine(*pair) for pair in pairs) else noise
 
 
 def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
@@ -298,6 +319,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
         noise_variance=noise_variance, normal_variance=variance, targets=targets, reach=reach, cut=cut,
+        columns_at_once=columns_at_once(correction),
     )  # fmt: skip
 
 

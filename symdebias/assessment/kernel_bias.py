@@ -3,6 +3,7 @@
 The compiled kernels themselves stand on one side, and the declared loss on the other.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,29 +11,33 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.assessment.score_bias import Biases, default_targets
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
+from symdebias.derivation import is_affine, is_residual_loss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.mechanisms.base import ChannelMechanism
+from symdebias.mechanisms.clipping import in_ball
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.release.design import SphericalGroup
-from symdebias.transforms import quadrature
+from symdebias.transforms import quadrature, sums
 from symdebias.transforms.quadrature import Rule
 from symdebias.zonal import ZonalNoise
 
 _POINTS = 24
 # What rules and sums in float64 leave of an exact correction, relative to the values that they add up.
 ROUNDING = 1e-9
-# Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
+# Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point. All
+# that add to one score together count as one.
 _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
 _MOST_NODES = 400_000
 # Where a bias is not that of rounding its largest value is searched for: from so many points at the edge of the domain,
 # and from the best of them so many steps uphill, by rules of so many nodes.
-_STARTS, _BEST, _STEPS, _SEARCH_NODES = 192, 6, 60, 4_000
+_STARTS, _BEST, _STEPS, _SEARCH_NODES = 192, 6, 120, 4_000
 # Nodes per column with additive noise, from the finest rule on: the first whose product is not too large is taken.
 NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 # Released records that one true record is integrated over, of all its columns at once.
@@ -58,6 +63,7 @@ def released_records(
     scales: FloatArray | None = None,
     noise_on: tuple[bool, bool] = (True, True),
     far: bool = False,
+    along: FloatArray | None = None,
 ) -> SeenRecord:
     """Return what a true record may look like once released.
 
@@ -65,12 +71,20 @@ def released_records(
     each column with additive noise; `active`, shape (p,), the columns to integrate over, where the others keep their
     true value; `scales`, shape (p,), standard deviations of this record's own for columns with normal noise; `noise_on`
     whether the features and whether the target are noised; `far` whether sums over a grid go as far out as high powers
-    need.
+    need. `along`, shape (p + 1,), are the coefficients of the columns and of the target in a sum on which what is
+    integrated depends, being linear in the columns besides: normal and Laplace noise of columns, and of the target
+    where its coefficient is not 0, is then integrated over together (see `symdebias.transforms.sums`).
     """
     count = len(record)
     parts: list[Rule] = []
     places: list[tuple[Any, bool]] = []
+    if along is not None:
+        added, rows = _together(release, along, active, nodes)
+        parts.append(added)
+        places.append((rows, False))
     for place, noise in release.noises(count) if noise_on[0] else ():
+        if along is not None and sums.is_summable(noise):
+            continue
         if isinstance(noise, ChannelNoise):
             parts.append(quadrature.channel_rule(noise, int(record[place.start])))
             places.append((place, True))
@@ -102,7 +116,7 @@ def released_records(
     if isinstance(target_noise, ChannelNoise):
         parts.append(quadrature.channel_rule(target_noise, int(target)))
         places.append((slice(count, count + 1), True))
-    elif isinstance(target_noise, AdditiveNoise):
+    elif isinstance(target_noise, AdditiveNoise) and not (along is not None and along[-1] != 0):
         parts.append(quadrature.rule(target_noise, 1, nodes, far=far))
         places.append((slice(count, count + 1), False))
     whole = quadrature.product(parts)
@@ -115,6 +129,25 @@ def released_records(
         seen[:, place] = values if replaced else seen[:, place] + values
         position += width
     return SeenRecord(np.ascontiguousarray(seen[:, :-1]), seen[:, -1].copy(), whole.weights)
+
+
+def _together(release: Release, along: FloatArray, active: FloatArray | None, nodes: int) -> tuple[Rule, IntegerArray]:
+    """Return the rule of the noise that is summed, and the columns that it is of; the target is one after the last."""
+    count = len(along) - 1
+    rows: list[int] = []
+    scales, covariance = np.zeros(count + 1), np.zeros((count + 1, count + 1))
+    summed = [(place, noise) for place, noise in release.noises(count) if sums.is_summable(noise)]
+    if along[-1] != 0:
+        summed.append((slice(count, count + 1), release.target_noise))  # type: ignore[arg-type]
+    for place, noise in summed:
+        assert isinstance(noise, AdditiveNoise)
+        rows += [row for row in range(place.start, place.stop) if row == count or active is None or active[row]]
+        scales[place] = sums.laplace_scale(noise)
+        if noise.is_gaussian:
+            block = np.eye(place.stop - place.start) * noise.variance
+            covariance[place, place] = block if noise.covariance is None else np.array(noise.covariance)
+    kept = np.array(rows, dtype=int)
+    return sums.of_sum(along[kept], covariance[np.ix_(kept, kept)], scales[kept], nodes), kept
 
 
 def nodes_for(release: Release, columns: int, *, with_target: bool = True) -> int | None:
@@ -179,6 +212,49 @@ class _Point:
 
 
 @dataclass(frozen=True)
+class _Summing:
+    """How the noise of columns, and of a target in a residual, adds to the one score of a loss."""
+
+    places: tuple[tuple[int, int], ...]  # Of each such column, with that of its parameter.
+    columns: int
+    target: float  # The coefficient of the target's noise: -1 in a residual, and 0 where it stands apart.
+    with_target: bool  # Whether the mean depends on the target's noise; not where the loss is affine in the target.
+
+    @classmethod
+    def of(cls, correction: Correction) -> "_Summing":
+        """Return it for a loss of one score."""
+        release, count = correction.release, correction.columns
+        places = tuple(
+            (part.column, part.parameter) for part in release.design(count).linear if sums.is_summable(part.noise)
+        )
+        loss, program = correction.loss, correction.program
+        own = None if release.clips_target else release.target_noise
+        joins = sums.is_summable(own) and is_residual_loss(loss)
+        pairs = (loss.expression, loss.target), (program.expression, program.target)
+        alone = isinstance(own, AdditiveNoise) and all(is_affine(*pair) for pair in pairs)
+        return cls(places, count, -1.0 if joins else 0.0, not alone)
+
+    def size(self, nodes: int) -> int:
+        """Return how many points the rule of what is summed has at most."""
+        return sums.size_of_sum(nodes) if self.places or self.target else 1
+
+    @property
+    def marks(self) -> BooleanArray:
+        """Which columns it takes, shape (p,)."""
+        marks = np.zeros(self.columns, dtype=bool)
+        marks[[column for column, _ in self.places]] = True
+        return marks
+
+    def along(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients of the columns and of the target in the sum."""
+        found = np.zeros(self.columns + 1)
+        for column, parameter in self.places:
+            found[column] = theta[parameter]
+        found[-1] = self.target
+        return found
+
+
+@dataclass(frozen=True)
 class _Edge:
     """Points at the edge of the domain, and uphill from them."""
 
@@ -188,6 +264,7 @@ class _Edge:
     theta_radius: float
     targets: tuple[float, ...]
     has_channel: bool  # Whether a channel noises the target, so that all of them are tried together.
+    summing: "_Summing | None"  # The noise that is integrated over together.
 
     def largest(self, size_of: Callable[[_Point], tuple[float, float]]) -> Iterator[_Point]:
         """Yield points where the bias of the loss, or of the gradient, is about the largest.
@@ -208,9 +285,13 @@ class _Edge:
     def _start(self, number: int) -> _Point:
         release, columns, rng = self.correction.release, self.correction.columns, self.rng
         scored = bool(self.correction.loss.scores)
-        active = _active(rng, release, columns, every=not scored, noisiest=number % 2 == 0)
+        noisiest = number % 2 == 0
+        active = _active(rng, release, columns, every=not scored, noisiest=noisiest, summing=self.summing)
         theta, record = rng.normal(size=self.correction.number_of_parameters), rng.normal(size=columns)
         if scored:
+            if number % 3 == 0:
+                # Noise with heavy tails has more of them in one column than in a sum.
+                active = self._only_one_of(active)
             _silence(theta, active, self.correction.loss, release, columns)
             # A score of every size, by a record as long as may be.
             share, rows = rng.uniform(-1, 1), theta.reshape(len(self.correction.loss.scores), -1)
@@ -228,7 +309,34 @@ class _Edge:
     def _moved(self, point: _Point, reach: float) -> _Point:
         theta = point.theta + reach * self.theta_radius * self.rng.normal(size=len(point.theta)) * (point.theta != 0)
         record = point.record + reach * self.record_radius * self.rng.normal(size=len(point.record))
-        return self._within(theta, record, point.active, point.targets, held=point.record)
+        targets = point.targets
+        if not self.has_channel and self.correction.loss.target_values is None:
+            end = max(map(abs, self.targets))
+            targets = np.clip(targets + reach * end * self.rng.normal(size=len(targets)), -end, end)
+        held = point.record.copy()
+        if self.categories and self.rng.random() < 0.25:
+            column = self.rng.choice(list(self.categories))
+            held[column] = float(self.rng.integers(self.categories[column]))
+        return self._within(theta, record, point.active, targets, edge=bool(self.rng.random() < 0.5), held=held)
+
+    @functools.cached_property
+    def categories(self) -> dict[int, int]:
+        """The columns of categories, with the number of these."""
+        noises = self.correction.release.noises(self.correction.columns)
+        return {place.start: len(noise.inputs) for place, noise in noises if isinstance(noise, ChannelNoise)}
+
+    def _only_one_of(self, active: FloatArray) -> FloatArray:
+        """Return marks of the columns that take part, with one of those left that may be taken out."""
+        choice = [
+            part.column
+            for part in self.correction.release.design(len(active)).linear
+            if active[part.column] and not (isinstance(part.noise, AdditiveNoise) and part.noise.covariance is not None)
+        ]
+        left = active.copy()
+        left[choice] = False
+        if choice:
+            left[self.rng.choice(choice)] = True
+        return left
 
     def _within(
         self, theta: FloatArray, record: FloatArray, active: FloatArray, targets: FloatArray, *, edge: bool = False,
@@ -241,6 +349,35 @@ class _Edge:
             moved.append(vector * (radius / length) if length > radius or (edge and length > 0) else vector)
         theta, record = moved
         return _Point(_allowed(self.rng, self.correction.release, record, held), theta, active, targets)
+
+
+def _is_searched(correction: Correction) -> bool:
+    """Whether there are biases to be found, as of a truncated series or of no correction."""
+    return not correction.is_exact and correction.surrogates is None
+
+
+def _sums(correction: Correction) -> bool:
+    """Whether the noise of columns is integrated over by what it does to the one score of a loss."""
+    return _is_searched(correction) and len(correction.loss.scores) == 1
+
+
+def columns_at_once(correction: Correction) -> int | None:
+    """Return how many columns with additive noise take part at a point, or None where all of them do."""
+    if not correction.loss.scores:
+        return None
+    apart, together = 0, 0
+    for place, noise in correction.release.noises(correction.columns):
+        width = place.stop - place.start
+        if isinstance(noise, ChannelNoise):
+            continue
+        if _sums(correction) and sums.is_summable(noise):
+            together += width
+        elif isinstance(noise, AdditiveNoise) and noise.covariance is not None:
+            together += width
+        else:
+            apart += width
+    room = _MOST_DIMENSIONS - (bool(together) if _sums(correction) else together)
+    return None if apart <= max(0, room) else together + max(0, room)
 
 
 # What overflows counts as infinite, and so do differences of such.
@@ -265,6 +402,10 @@ def kernel_biases(
     targets = true_codes(declared, release)
     channel = release.target_noise if isinstance(release.target_noise, ChannelNoise) else None
     shares = np.ones((1, 1)) if channel is None else np.array(channel.matrix)
+    # Where there are biases to be found.
+    is_searched = _is_searched(correction)
+    summing = _Summing.of(correction) if _sums(correction) else None
+    counts = channel is None and (summing is None or summing.with_target)
 
     def wanted_at(point: _Point) -> FloatArray:
         """Return the declared loss and its gradient, a row for each target."""
@@ -278,7 +419,7 @@ def kernel_biases(
         """Return the means of the corrected loss and its gradient over the noise, a row for each target."""
         seen = released_records(
             release, point.record, float(point.targets[0]), nodes=nodes, active=point.active,
-            noise_on=(True, channel is None), far=far,
+            noise_on=(True, counts), far=far, along=None if summing is None else summing.along(point.theta),
         )  # fmt: skip
         found = []
         for code in range(shares.shape[1]):
@@ -294,7 +435,7 @@ def kernel_biases(
     def look(point: _Point) -> None:
         """Include the biases at a point of the domain."""
         wanted = wanted_at(point)
-        coarse_nodes, nodes = _nodes(release, point.active, columns)
+        coarse_nodes, nodes = _nodes(release, point.active, columns, summing)
         (coarse, _), (fine, seen) = means(point, coarse_nodes), means(point, nodes)
         scales = _scales(fine, wanted[:, 0], wanted[:, 1:])
         large = correction.is_exact and bool(np.any(np.abs(fine - wanted).max(axis=1) > ROUNDING * scales))
@@ -314,7 +455,7 @@ def kernel_biases(
     for point in range(_POINTS):
         record = _record(rng, release, columns, record_radius)
         theta = _into_ball(rng.uniform(-1, 1, size), theta_radius)
-        active = _active(rng, release, columns, every=not declared.scores)
+        active = _active(rng, release, columns, every=not declared.scores, summing=summing)
         _silence(theta, active, declared, release, columns)
         # One target of a continuum; where a channel noises it, all of them by what it gives out.
         tried = np.array(targets if channel is not None else [targets[point % len(targets)]], dtype=float)
@@ -322,15 +463,15 @@ def kernel_biases(
             (score,) = truth.arguments(theta, record[None, :], tried)[0]
             tried = score - residual_radius * np.linspace(-1, 1, _POINTS)[[point]]
         look(_Point(record, theta, active, tried))
-    if not correction.is_exact and correction.surrogates is None:
+    if is_searched:
 
         def size_of(point: _Point) -> tuple[float, float]:
-            _, nodes = _nodes(release, point.active, columns, most=_SEARCH_NODES)
+            _, nodes = _nodes(release, point.active, columns, summing, most=_SEARCH_NODES)
             off = means(point, nodes)[0] - wanted_at(point)
             sizes = np.abs(off[:, 0]).max(), np.linalg.norm(off[:, 1:], axis=1).max()
             return tuple(float(size) if math.isfinite(size) else 0.0 for size in sizes)  # type: ignore[return-value]
 
-        edge = _Edge(rng, correction, record_radius, theta_radius, targets, channel is not None)
+        edge = _Edge(rng, correction, record_radius, theta_radius, targets, channel is not None, summing)
         for found in edge.largest(size_of):
             look(found)
     return worst
@@ -363,12 +504,22 @@ def _record(rng: np.random.Generator, release: Release, columns: int, radius: fl
 def _allowed(
     rng: np.random.Generator, release: Release, record: FloatArray, held: FloatArray | None = None
 ) -> FloatArray:
-    """Return a record with codes in columns of categories, drawn or those that are held, and steps of a grid."""
-    for place, noise in release.noises(len(record)):
-        if isinstance(noise, ChannelNoise):
+    """Return a record within declared bounds, and the unit ball where there are none.
+
+    Columns of categories have codes, drawn or those that are held, and others steps of a grid where they have one.
+    """
+    placed = release.placed(len(record))
+    for (place, noise), (_, mechanism) in zip(release.noises(len(record)), placed, strict=True):
+        if isinstance(mechanism, ChannelMechanism):
+            assert isinstance(noise, ChannelNoise)
             record[place] = float(rng.integers(len(noise.inputs))) if held is None else held[place]
-        elif isinstance(noise, AdditiveNoise) and noise.step is not None:
+            continue
+        if isinstance(noise, AdditiveNoise) and noise.step is not None:
             record[place] = np.round(record[place] / noise.step) * noise.step
+        group = record[None, place]
+        record[place] = (in_ball(group, 1.0) if mechanism.bound is None else mechanism.range.clip(group))[0]
+    noised = sum(place.stop - place.start for place, _ in placed)
+    record[noised:] = np.clip(record[noised:], -1.0, 1.0)
     return record
 
 
@@ -380,7 +531,13 @@ def _into_ball(point: FloatArray, radius: float) -> FloatArray:
 
 
 def _active(
-    rng: np.random.Generator, release: Release, columns: int, *, every: bool, noisiest: bool = False
+    rng: np.random.Generator,
+    release: Release,
+    columns: int,
+    *,
+    every: bool,
+    noisiest: bool = False,
+    summing: _Summing | None = None,
 ) -> FloatArray:
     """Return which columns with additive noise take part at a point: few enough for a product rule.
 
@@ -391,10 +548,10 @@ def _active(
     NoExactCorrectionError
         Every column must take part, and there are too many.
     """
-    active = np.zeros(columns, dtype=bool)
+    active = np.zeros(columns, dtype=bool) if summing is None else summing.marks
     candidates: list[int] = []
     for place, noise in release.noises(columns):
-        if not isinstance(noise, ChannelNoise):
+        if not isinstance(noise, ChannelNoise) and not (summing is not None and sums.is_summable(noise)):
             if isinstance(noise, AdditiveNoise) and noise.covariance is not None:
                 active[place] = True
             else:
@@ -411,17 +568,19 @@ def _active(
     chosen = rng.permutation(candidates).astype(int)
     if noisiest:
         chosen = chosen[np.argsort(-release.feature_variances(columns)[chosen], kind="stable")]
-    room = max(0, _MOST_DIMENSIONS - int(active.sum()))
-    while room > 1 and _size(release, chosen[:room], columns) > _MOST_NODES / 4:
+    room = max(0, _MOST_DIMENSIONS - (int(active.sum()) if summing is None else bool(summing.places)))
+    while room > 1 and _size(release, chosen[:room], columns, summing) > _MOST_NODES / 4:
         room -= 1
     active[chosen[:room]] = True
     return active
 
 
-def _size(release: Release, chosen: FloatArray, columns: int) -> int:
+def _size(release: Release, chosen: FloatArray, columns: int, summing: _Summing | None) -> int:
     """Return how many points a rule of moderate accuracy has over some columns."""
-    size = 1
+    size = 1 if summing is None else summing.size(16)
     for place, noise in release.noises(columns):
+        if summing is not None and sums.is_summable(noise):
+            continue
         if isinstance(noise, ChannelNoise):
             size *= len(noise.outputs)
         else:
@@ -446,22 +605,25 @@ def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Rel
             rows[:, part.parameter] = 0.0
 
 
-def _nodes(release: Release, active: FloatArray, columns: int, *, most: int = _MOST_NODES) -> tuple[int, int]:
+def _nodes(
+    release: Release, active: FloatArray, columns: int, summing: _Summing | None, *, most: int = _MOST_NODES
+) -> tuple[int, int]:
     """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
     fixed = 1
     dimensions: list[tuple[AdditiveNoise | SphericalNoise | ZonalNoise, int]] = []
     for place, noise in release.noises(columns):
         if isinstance(noise, ChannelNoise):
             fixed *= len(noise.outputs)
-        else:
+        elif not (summing is not None and sums.is_summable(noise)):
             dimensions.append((noise, int(active[place].sum()) + shares_target(release, noise)))
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         fixed *= len(target.outputs)
-    elif isinstance(target, AdditiveNoise):
+    elif isinstance(target, AdditiveNoise) and (summing is None or (summing.target == 0 and summing.with_target)):
         dimensions.append((target, 1))
     for nodes in (*NODES, 8, 7):
-        size = fixed * math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)
+        size = fixed * (1 if summing is None else summing.size(nodes))
+        size *= math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)
         if size <= most:
             break
     return nodes - max(1, nodes // 10), nodes

@@ -48,6 +48,17 @@ class TargetNoise:
     variance: float = 0.0  # Variance of Gaussian noise on the target.
     outcomes: tuple[float, ...] = ()  # The values that a finite channel gives out; empty without a channel.
     probabilities: tuple[tuple[float, ...], ...] = ()  # Their probabilities, a row for each target.
+    joins: bool = False  # Whether the loss is of the residual, so that its noise adds to that of the score.
+
+    @property
+    def joined(self) -> float:
+        """The variance that it adds to the noise of the score."""
+        return self.variance if self.joins else 0.0
+
+    @property
+    def apart(self) -> float:
+        """The variance of noise on the target that is integrated over apart."""
+        return 0.0 if self.joins else self.variance
 
     @classmethod
     def of(cls, loss: Loss, release: Release) -> "TargetNoise":
@@ -201,7 +212,7 @@ def _settled_means(
 ) -> tuple[FloatArray, float]:
     """Refine the rule until the means of every target move by less than rounding; return them and the last move."""
     # The rule's error falls like exp(-2 (pi nodes/(2 reach))^2) for entire functions: few nodes are enough for them.
-    most = most_nodes if target_noise.variance == 0 else min(most_nodes, 1024)
+    most = most_nodes if target_noise.apart == 0 else min(most_nodes, 1024)
     nodes, reach = 48, 9.0
     before, _ = _means(functions, scores, s, target_noise, nodes, reach)
     last = math.inf
@@ -224,25 +235,28 @@ def _means(
 ) -> tuple[FloatArray, FloatArray]:
     """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule, shape (targets, 4, scores).
 
+    With the noise r of a residual E[e G_u]/s = E[r G_u]/Var r.
+
     Second come the sums of the sizes of what was added up, the largest of any target and score for each of the four.
     """
-    t, weights = _normal_rule(nodes, reach) if s > 0 else (np.zeros(1), np.ones(1))
-    if target_noise.variance > 0:
+    deviation = math.sqrt(s + target_noise.joined)
+    t, weights = _normal_rule(nodes, reach) if deviation > 0 else (np.zeros(1), np.ones(1))
+    if target_noise.apart > 0:
         t_target, target_weights = _normal_rule(nodes, reach)
     else:
         t_target, target_weights = np.zeros(1), np.ones(1)
-    points = scores + math.sqrt(s) * t[None, :]
+    points = scores + deviation * t[None, :]
     found = np.zeros((len(target_noise.seen), 4, len(scores)))
     summed = np.zeros_like(found)
     for total, sizes, outcome in zip(found, summed, target_noise.seen, strict=True):
         for shift, weight in zip(t_target, target_weights, strict=True):
-            noised = np.full((1, 1), outcome + math.sqrt(target_noise.variance) * shift)
+            noised = np.full((1, 1), outcome + math.sqrt(target_noise.apart) * shift)
             slope = _weighed(functions.corrected_slope(points, noised, s), weights)
             terms = [_weighed(functions.corrected(points, noised, s), weights), slope]
             if s > 0:
                 # Without noise the last two are 0.
                 terms += [
-                    slope * (t / math.sqrt(s)),
+                    slope * (t / deviation),
                     _weighed(functions.corrected_curvature(points, noised, s), weights),
                 ]
             for place, term in enumerate(terms):
@@ -286,10 +300,10 @@ def searched_biases(
     closely around its highest peaks.
 
     `enclosed` returns the loss at a target with the ranges of its derivatives, or None where they are not known; the
-    rest is as for `score_biases`, and the target has no normal noise.
+    rest is as for `score_biases`, and the target has no normal noise but what joins that of the score.
     """
     deviation = math.sqrt(variance)
-    end = score_bound + _REACH * deviation
+    end = score_bound + _REACH * math.sqrt(variance + target_noise.joined)
     scene = _ScoreScene(functions, record_radius, noise_norm, deviation, target_noise)
     panels = [_panels(functions, enclosed(y), y, variance, end) for y in target_noise.seen]
     inside = np.concatenate([*panels, [-score_bound, score_bound]])
@@ -337,7 +351,7 @@ class _ScoreScene:
         shares = noise.shares[list(places)]
         means: dict[int, FloatArray] = {}
         for place in np.flatnonzero((shares != 0).any(axis=0)).tolist():
-            means[place] = _score_means(functions, noise.seen[place], s, scores, panels[place])
+            means[place] = _score_means(functions, noise.seen[place], s, scores, panels[place], noise.joined)
         found = np.empty((len(shares), 2, len(scores)))
         for row, (place, share) in enumerate(zip(places, shares, strict=True)):
             mean = sum(share[outcome] * of for outcome, of in means.items() if share[outcome] != 0)
@@ -375,16 +389,19 @@ class _ScoreScene:
 
 
 def _score_means(
-    functions: ScoreFunctions, outcome: float, s: float, scores: FloatArray, edges: FloatArray
+    functions: ScoreFunctions, outcome: float, s: float, scores: FloatArray, edges: FloatArray, joined: float
 ) -> FloatArray:
-    """Return E G, E G_u, E[e G_u]/s and E K at rising scores, and by how much the mean of 1 is off; shape (5, n)."""
+    """Return E G, E G_u, E[e G_u]/s and E K at rising scores, and by how much the mean of 1 is off; shape (5, n).
+
+    `joined` is the variance of noise of the target that adds to that of the score, s.
+    """
     target = np.full((1, 1), outcome)
     parts = (functions.corrected, functions.corrected_slope, functions.corrected_curvature)
-    if s == 0:
+    if s + joined == 0:
         value, slope, _ = (part(scores[:, None], target, s)[:, 0] for part in parts)
         zero = np.zeros(len(scores))
         return np.stack([value, slope, zero, zero, zero])
-    deviation = math.sqrt(s)
+    deviation = math.sqrt(s + joined)
     points, weights = _composite(edges, scores[0] - _REACH * deviation, scores[-1] + _REACH * deviation, deviation)
     columns = [part(points[:, None], target, s)[:, 0] for part in parts]
     value, slope, curvature = (np.where(weights > 0, column, 0.0) for column in columns)

@@ -29,7 +29,7 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, wei
     target : array of shape (n,), float64, or Rows
         Released targets, checked.
     weights : array of shape (n,) or (0,), float64, or Rows
-        Their weights: targets without weight are not looked at, where both are arrays.
+        Their weights: targets without weight are not looked at, where these are an array.
 
     Raises
     ------
@@ -38,8 +38,7 @@ def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows, wei
         least value at those; or true targets with additive noise are of another coding than its two labels, as
         `labels_off` says of the first ten thousand.
     """
-    are_arrays = isinstance(target, np.ndarray) and isinstance(weights, np.ndarray)
-    present = weights > 0 if are_arrays and len(weights) and not weights.all() else None
+    present = weights > 0 if isinstance(weights, np.ndarray) and len(weights) and not weights.all() else None
     _refuse_negative(corrected, target, present)
     labels, release = corrected.declared.target_values, corrected.release
     if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
@@ -86,7 +85,7 @@ def _refuse_negative(corrected: CorrectedLoss, target: FloatArray | Rows, presen
 def _known(target: FloatArray | Rows, present: BooleanArray | None) -> FloatArray:
     """Return the targets that are looked at: those with weight, or the first of a source that is read in blocks."""
     if not isinstance(target, np.ndarray):
-        return np.asarray(target[:_HEAD])
+        return np.asarray(target[slice(_HEAD) if present is None else np.flatnonzero(present)[:_HEAD]])
     return target if present is None else target[present]
 
 

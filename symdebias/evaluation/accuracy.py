@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, label_array
+from symdebias._arrays import FloatArray
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
@@ -89,7 +89,7 @@ class AccuracyOfClasses(Metric):
         """Return unbiased estimates of whether records are right; classes that share the largest score share it."""
         part = self.records.only(rows)
         if part.release.target_noise is None:
-            label_array(part.target, self.classes, rows=len(part.target))
+            part.require_values(self.classes)
         scores = np.stack([ReleasedScores.of(part, own).estimates for own in theta], axis=1)
         is_largest = scores == scores.max(axis=1, keepdims=True)
         labels = np.stack([part.shares_of(value) for value in self.classes], axis=1)

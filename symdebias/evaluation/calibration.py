@@ -294,7 +294,9 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
             'metric="brier" or "log_loss", or release with a GaussianMechanism.'
         )
     s, spread = scores.noise, Spread.of(records, theta)
-    mean, second = records.means(functools.partial(_moments, theta=theta, middle=spread.mean)).tolist()
+    of_labels = link == "logistic"
+    looked = functools.partial(_moments, theta=theta, middle=spread.mean, of_labels=of_labels)
+    mean, second, *targets = records.means(looked).tolist()
     deviation = math.sqrt(max(second - mean**2, 0.0))
     if not deviation > 0:
         raise ValueError("all records have the same score. Calibration is over scores: use a model that has several.")
@@ -315,9 +317,9 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
         windows = NormalWindows.of(
             scores, spread, link, width, middles=middles, records=records.effective, deviation=deviation
         )
-    of_labels = link == "logistic"
+    origin = 0.0 if of_labels else targets[0]
     judge = _Calibration(
-        "calibration", "windows", records, theta, windows, middles, of_labels, _target(records, of_labels)
+        "calibration", "windows", records, theta, windows, middles, of_labels, origin, _target(records, of_labels)
     )
     sums, judged = judge.sums(theta), []
     for place, middle in enumerate(middles):
@@ -344,6 +346,7 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
     freedom[2][untold.any(axis=0)] = freedom.min(axis=0)[untold.any(axis=0)]
     errors[freedom < least] = math.nan
     values = np.reshape([one.value for one in judged], (-1, 3)).T
+    values[:2] += origin
     return CalibrationCurve(
         scores=middles,
         predicted=values[0],
@@ -380,6 +383,8 @@ class _Calibration(Metric):
         Their middles.
     of_labels : bool
         Whether targets are labels, counted as 0 and 1.
+    origin : float
+        What targets and predictions count from: squares of numbers far from 0 leave nothing of how these vary.
     target : array of shape (n,), float64
         Unbiased estimates of the targets.
     """
@@ -388,6 +393,7 @@ class _Calibration(Metric):
     windows: Windows
     middles: FloatArray
     of_labels: bool
+    origin: float
     target: FloatArray
 
     def on(self, part: Records) -> Self:
@@ -400,7 +406,10 @@ class _Calibration(Metric):
         return np.asarray(self.target[rows])
 
     def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
-        """Return for each middle the window, what is predicted in it, and the target in it, shape (m, 3 k)."""
+        """Return for each middle the window, what is predicted in it, and the target in it, shape (m, 3 k).
+
+        The last two are less the origin.
+        """
         windows, found = self.windows.on(self.windows.scores.taken(rows)), []
         for middle in self.middles:
             window, prediction = windows.at(middle)
@@ -409,7 +418,7 @@ class _Calibration(Metric):
                     f"what the model predicts near the score {middle:g} is beyond {LARGEST:g} or not finite with its "
                     "noise taken out. Use a larger bandwidth, or smaller parameters."
                 )
-            found += [window, prediction, self.target[rows] * window]
+            found += [window, prediction - self.origin * window, (self.target[rows] - self.origin) * window]
         return np.stack(found, axis=1)
 
 
@@ -417,10 +426,10 @@ def _target(records: Records, of_labels: bool) -> FloatArray:
     return np.asarray(records.positives() if of_labels else records.unbiased_target())
 
 
-def _moments(part: Records, *, theta: FloatArray, middle: float) -> FloatArray:
-    """Return distances of released scores from a number, and their squares."""
+def _moments(part: Records, *, theta: FloatArray, middle: float, of_labels: bool) -> FloatArray:
+    """Return distances of released scores from a number, their squares, and targets that are no labels."""
     away = ReleasedScores.of(part, theta).estimates - middle
-    return np.stack([away, away**2], axis=1)
+    return np.stack([away, away**2] if of_labels else [away, away**2, _target(part, of_labels)], axis=1)
 
 
 def _middles(points: Any, spread: Spread) -> FloatArray:

@@ -200,6 +200,8 @@ def mean_loss(
         # That of one noise for all, at any variance: kernels of own noise have no symbol of it.
         refusals = _refusals(name, corrected.at(kernel_records.columns), records, thetas)
         return MeanLoss(name, corrected.method, records, corrected, kernel_records, {}, False, 0.0, refusals)
+    if loss.target_values is not None and records.release.target_noise is None and not records.of_margins:
+        records.require_values(loss.target_values)
     spreads: dict[bytes, Spread] = {}
     is_residual = surrogate_is_residual(loss, records.collected)
     if is_residual is not None:

@@ -5,14 +5,22 @@ all with weight: quantiles of scores are told from them, and what a metric needs
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray, check_same_index, cluster_codes, is_table, weights_array
+from symdebias._arrays import (
+    FloatArray,
+    IntegerArray,
+    check_same_index,
+    cluster_codes,
+    is_table,
+    label_array,
+    weights_array,
+)
 from symdebias._rows import Rows, counted_from
 from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, release_of
 from symdebias.release import Release
@@ -27,6 +35,12 @@ class Parts(Protocol):
 
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of the records of each part, put together by another one of several of such."""
+
+    def require_values(self, values: Sequence[float]) -> None:
+        """Raise ValueError where a target in a part without weight, which `each` passes over, is none of some values.
+
+        It is for targets that have no noise.
+        """
 
 
 @dataclass(frozen=True)
@@ -103,10 +117,12 @@ class PartedRecords(Records):
         """Return what has errors name the rows of those at hand by what they are among all."""
         return counted_from(0, every=self.every)
 
-    def require_labels(self) -> None:
-        """Raise ValueError where the true targets are not the two labels, as far as those at hand tell."""
+    def require_values(self, values: Sequence[float]) -> None:
+        """Raise ValueError where a target at hand, or one of a part without weight, is none of some values."""
         with self.counted():
-            super().require_labels()
+            super().require_values(values)
+        assert self.parts is not None
+        self.parts.require_values(values)
 
     def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
         """Return unbiased estimates of an affine function of the true targets at hand; as that of `Records`."""
@@ -132,6 +148,10 @@ class _Under:
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of the records of each part, put together."""
         return self.parts.reduced(functools.partial(_work_under, work=work, release=self.release), combine)
+
+    def require_values(self, values: Sequence[float]) -> None:
+        """Raise ValueError where a target in a part without weight is none of some values."""
+        self.parts.require_values(values)
 
 
 def _work_under(part: Records, *, work: Callable[[Records], Any], release: Release) -> Any:
@@ -182,6 +202,16 @@ class _Blocks:
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of each block, put together."""
         return functools.reduce(combine, self.each(work))
+
+    def require_values(self, values: Sequence[float]) -> None:
+        """Raise ValueError where a target in a block without weight is none of some values."""
+        if self.weights is None or self.y is None:
+            return
+        for start in range(0, len(self.X), ROWS):
+            rows = slice(start, min(start + ROWS, len(self.X)))
+            if not self.weights[rows].any():
+                with counted_from(start):
+                    label_array(self.y[rows], values, rows=rows.stop - start)
 
 
 def _checked(X: Any, y: Any, *, model: Any, release: Any, **others: Any) -> Records:

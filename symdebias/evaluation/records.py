@@ -167,6 +167,8 @@ class Records:
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
         if target is None:
             target = release.released_target(y, rows=rows)
+            if isinstance(release.target_noise, ChannelNoise):
+                label_array(target, release.target_noise.outputs, rows=rows)
         require_squares(matrix, "X")
         require_squares(target, "y")
         if sample_weight is not None and not knows_weights:
@@ -487,11 +489,19 @@ class Records:
         low, high = self.labels
         noise = self.release.target_noise
         if noise is None:
-            label_array(self.target, (low, high), rows=len(self.target))
+            self.require_values((low, high))
         if isinstance(noise, AdditiveNoise):
-            told = labels_off(self.target, (low, high), noise.variance)
+            told = labels_off(self.target[self.weights > 0], (low, high), noise.variance)
             if told:
                 raise ValueError(f"{told} Give target_values= as they are coded, or a metric of numbers.")
+
+    def require_values(self, values: Sequence[float]) -> None:
+        """Raise ValueError where a target that has no noise is none of some values, whatever its weight."""
+        given = self.target
+        if not self.weights.all() and self.collected.coupling is None:
+            # Those of weight 0 may have been replaced.
+            given = self.release.released_target(self.y, rows=len(self))
+        label_array(given, values, rows=len(given))
 
     def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
         """Return unbiased estimates of an affine function of the true target, by default the target itself.

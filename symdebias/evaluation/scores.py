@@ -416,16 +416,18 @@ class Spread:
 
     @classmethod
     def _told(cls, records: Records, theta: FloatArray, is_residual: bool) -> "Spread":
-        looked = list(records.over_parts(functools.partial(_moments, theta=theta, is_residual=is_residual)))
-        sums = np.sum([one[0] for one in looked], axis=0) / records.total
-        mean, second = sums.tolist()
+        looked = list(records.over_parts(functools.partial(_first_moments, theta=theta, is_residual=is_residual)))
+        mean = math.fsum(one[0] for one in looked) / records.total
         low, high = min(one[1] for one in looked), max(one[2] for one in looked)
         bound, noise = max(one[3] for one in looked), looked[0][4]
-        # The influence of a record on second moment - mean^2.
-        influence = functools.partial(_influences, theta=theta, is_residual=is_residual, mean=mean, second=second)
-        error = float(records.means(influence, power=2))
-        wide = max(second - mean**2, 0.0) + 2 * math.sqrt(error)
-        return cls(mean, wide, noise, bound, low, high)
+        about = functools.partial(_second_moments, theta=theta, is_residual=is_residual, middle=mean)
+        whole, single, squares, weights = records.reduced(about, added).tolist()
+        variance = whole / records.total
+        # The influence of a record on the variance is its square less that.
+        error = squares - 2 * variance * single + variance * variance * weights
+        # Fourth powers may be beyond all numbers.
+        error = math.inf if math.isnan(error) else max(error, 0.0)
+        return cls(mean, max(variance, 0.0) + 2 * math.sqrt(error) / records.total, noise, bound, low, high)
 
     @property
     def shrinkage(self) -> float:
@@ -481,41 +483,49 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
     return np.array([part.weights @ beyond, part.weights**2 @ np.square(beyond)])
 
 
-def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:
-    """Return weighted sums of estimates and of their squares, the extremes, a bound, and the noise."""
-    first, second, bound, noise = _estimated(part, theta, is_residual)
-    sums, own = np.array([part.weights @ first, part.weights @ second]), first[part.weights > 0]
-    return sums, float(own.min(initial=math.inf)), float(own.max(initial=-math.inf)), bound, noise
+def _first_moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[float, float, float, float, float]:
+    """Return the weighted sum of estimates, their extremes, a bound, and the noise."""
+    first, bound, noise = _estimated(part, theta, is_residual)
+    own = first[part.weights > 0]
+    low, high = float(own.min(initial=math.inf)), float(own.max(initial=-math.inf))
+    return float(part.weights @ first), low, high, bound, noise
 
 
-def _influences(part: Records, *, theta: FloatArray, is_residual: bool, mean: float, second: float) -> FloatArray:
-    """Return the squares of the influences of records on second moment - mean^2."""
-    first, squares, _, _ = _estimated(part, theta, is_residual)
-    # In their place: columns of many records take room.
-    squares -= 2 * mean * first
-    del first
-    squares -= second - 2 * mean**2
-    return np.square(squares, out=squares)
+def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> FloatArray:
+    """Return sums of w q, w^2 q, w^2 q^2 and w^2, q an unbiased estimate of the square about a number."""
+    # About the mean: squares of numbers far from 0 leave nothing of how these vary.
+    scores, extra = _scores_of(part, theta, is_residual, middle)
+    squares, weights = scores.squares, part.weights
+    squares -= extra
+    weighed = weights * squares
+    return np.array([weights @ squares, weights @ weighed, weighed @ weighed, weights @ weights])
 
 
-def _estimated(part: Records, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, FloatArray, float, float]:
-    """Return unbiased estimates of true scores and of their squares, a bound on true ones, and the noise variance.
+def _scores_of(
+    part: Records, theta: FloatArray, is_residual: bool, middle: float = 0.0
+) -> tuple[ReleasedScores, float]:
+    """Return the scores of records less a number, or their residuals, the score less a released target.
 
-    A residual is the score less a released target.
+    Beside them is the noise variance of the target.
     """
     scores = ReleasedScores.of(part, theta)
-    first, second, bound = scores.estimates, scores.squares, scores.bound
-    if is_residual:
-        residual, noise = part.target, part.release.target_noise
-        extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
-        second = second - 2 * first * residual + residual**2 - extra
-        first = first - residual
-        if noise is None:
-            bound += float(np.abs(residual[part.weights > 0]).max(initial=0.0))
-        else:
-            declared = part.release.target_radius
-            bound += math.inf if declared is None else declared
-    return first, second, bound, scores.noise
+    if not is_residual:
+        return scores.less(middle), 0.0
+    noise = part.release.target_noise
+    extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
+    return replace(scores, linear=scores.linear - part.target - middle), extra
+
+
+def _estimated(part: Records, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float]:
+    """Return unbiased estimates of true scores or residuals, a bound on true ones, and the noise variance."""
+    scores, _ = _scores_of(part, theta, is_residual)
+    bound = scores.bound
+    if is_residual and part.release.target_noise is None:
+        bound += float(np.abs(part.target[part.weights > 0]).max(initial=0.0))
+    elif is_residual:
+        declared = part.release.target_radius
+        bound += math.inf if declared is None else declared
+    return scores.estimates, bound, scores.noise
 
 
 def _require_additive_squares(noise: ZonalNoise) -> None:

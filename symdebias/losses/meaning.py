@@ -104,6 +104,7 @@ def _mean(loss: "Loss") -> sp.Expr | None:
     return mean if all(one.is_real and one > 0 for one in rises) else None
 
 
+@functools.lru_cache(maxsize=256)
 def is_of_residual(loss: "Loss") -> bool:
     """Whether the loss depends on y - u alone."""
     if len(loss.scores) != 1 or not loss.expression.has(loss.target):

@@ -28,7 +28,7 @@ from symdebias.release.noising import clipped_records
 from symdebias.release.required import require_release
 from symdebias.solvers.curvature import LEAST_CURVATURE, curvature_of_records
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.metric import inverse_root, units_of
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.surrogate_design import (
     designed,
@@ -200,8 +200,7 @@ class Study:
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
         penalty = records.correction.penalty(l2)
-        units = units_of(released_moments(records))
-        risk = records.completing(penalty).derivatives_or_differences(units)[0](theta, True)
+        risk = records.completing(penalty).derivatives_or_differences(released_moments(records))[0](theta, True)
         mean = penalty * theta
         meat = risk.meat - np.multiply.outer(mean, mean)
         return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state, l2, fit.theta)

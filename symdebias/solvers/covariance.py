@@ -32,7 +32,7 @@ from symdebias.inference import (
 from symdebias.records import Derivatives, Records, stride_to
 from symdebias.solvers.cluster_freedom import ClusterParts, looked_at
 from symdebias.solvers.levelling import levelling_of
-from symdebias.solvers.metric import inverse_root, units_of
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.outward import note_on_longer_parameters
@@ -396,7 +396,6 @@ def of_records(
         covariance *= records.present / max(records.present - size, 1)
     places, large = looked.with_much(sums, besides=far, most=most - len(far))
     told, before = np.zeros((len(far) + len(places), size)), deciding_each(sums[0], sums[2])
-    units = units_of(metric)
     # Those looked at stand for as many as they are apart, and those that are left out for themselves.
     left_out = np.concatenate([far, places])
     counted = looked.stride * _are_among(left_out, records.every(looked.stride)) if len(left_out) else left_out
@@ -404,7 +403,7 @@ def of_records(
         at = index - len(far)
         own = records.taken(slice(place, place + 1)) if at < 0 else large.taken(slice(at, at + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
-        curvature = own.total * (own.derivatives_or_differences(units)[0](theta).hessian + np.diag(penalty))
+        curvature = own.total * (own.derivatives_or_differences(metric)[0](theta).hessian + np.diag(penalty))
         if at == 0:
             before = deciding_each(sums[0], sums[2])
         if at >= 0 and not _has_much(curvature, whole):
@@ -674,7 +673,7 @@ def of_clusters(
     told = np.zeros((len(large), len(theta)))
     kept_apart = looked_at(large, far, len(theta))
     curvatures, meats = np.zeros((2, len(kept_apart), len(theta), len(theta)))
-    found = records.cluster_curvatures(theta, -penalty * theta, codes, large, units_of(metric))
+    found = records.cluster_curvatures(theta, -penalty * theta, codes, large, metric)
     for place, (cluster, (members, own, outer)) in enumerate(zip(large, found, strict=True)):
         name = f"one of the {count} clusters, of {members:,} records,"
         curvature = own + mass[cluster] * np.diag(penalty)

@@ -1,5 +1,6 @@
 """How curved the mean corrected loss is, by a part of the records, and whether that is more than its sampling error."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -10,9 +11,9 @@ from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import InferenceError
 from symdebias.inference import sandwich
-from symdebias.records import LOOKED_AT, TESTED_RECORDS, Records, stride_to
+from symdebias.records import LOOKED_AT, TESTED_RECORDS, Records, size_by, stride_to
 from symdebias.solvers.held import frame_of
-from symdebias.solvers.metric import definite, units_of
+from symdebias.solvers.metric import definite
 
 # How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
 # within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
@@ -22,6 +23,8 @@ LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
 _MANY_PARAMETERS = 200
+# Curvatures are alike that differ by less than this share of the largest; among so many a direction is looked for.
+_ALIKE, _MOST_ALIKE = 1e-6, 20
 # The steps of forward differences, relative to those of central ones.
 _FORWARD = 1e-3
 
@@ -55,7 +58,8 @@ class Curvatures:
         `Records.gradients`.
         """
         frame = frame_of(records)
-        look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
+        weighed = definite(metric + np.diag(penalty))
+        look = _Look(records.looked_at, theta, weighed, _goes_by_derivatives(theta) or by_derivatives)
         found = frame.freed(look.hessian() + np.diag(penalty))
         if not np.all(np.isfinite(found)):
             return cls(theta, np.full(len(found), math.nan), np.full(found.shape, math.nan), look)
@@ -78,10 +82,23 @@ class Curvatures:
         The directions are those of the largest, and of the least curvature, which counts as `least`.
         """
         frame = frame_of(self._look.records)
-        squares = (
-            float(np.mean(self._look.along(frame.direction(self.directions[:, place])) ** 2)) for place in (0, -1)
-        )
+        squares = (float(np.mean(self._look.along(frame.direction(self._noisiest(place))) ** 2)) for place in (0, -1))
         return max(square / size for square, size in zip(squares, (least, self.largest), strict=True))
+
+    def _noisiest(self, place: int) -> FloatArray:
+        """Return the direction in a place, or that in which records differ most among those of the same curvature.
+
+        Which of these an eigenvector is hangs on rounding.
+        """
+        alike = np.flatnonzero(np.abs(self.sizes - self.sizes[place]) <= _ALIKE * self.largest)
+        if not 1 < len(alike) <= _MOST_ALIKE:
+            return np.asarray(self.directions[:, place])
+        directions = self.directions[:, alike]
+        whole = frame_of(self._look.records).directions(directions)
+        curvatures = np.stack([self._look.turned(one) @ whole for one in whole.T])
+        # The mean square of records' own: entries of one are those of a symmetric matrix.
+        squares = np.einsum("aic,bic->ab", curvatures, curvatures)
+        return np.asarray(directions @ np.linalg.eigh(squares)[1][:, -1])
 
 
 def least_curvature(
@@ -204,14 +221,10 @@ class _Look:
     metric: FloatArray
     by_derivatives: bool = False
 
-    @property
-    def units(self) -> FloatArray:
-        """By how much each parameter changes the score by about 1."""
-        return units_of(self.metric)
-
-    @property
+    @functools.cached_property
     def step(self) -> float:
-        return 1e-4 * (1 + float(np.abs(frame_of(self.records).reported(self.theta / self.units)).max()))
+        """By how much a step changes the score, root mean square."""
+        return 1e-4 * self.records.step(self.theta, self.metric)
 
     def _difference(self, move: FloatArray) -> FloatArray:
         above, below = (
@@ -225,7 +238,7 @@ class _Look:
         if self.by_derivatives and self.records.has_slopes:
             return self.records.derivatives()(self.theta).hessian
         # Next to the sampling error of so few records that of forward differences is nothing.
-        return self.records.differenced(self.theta, _FORWARD * self.step * self.units, forward=True)
+        return self.records.differenced(self.theta, self.metric, _FORWARD * self.step, forward=True)
 
     def least(self, hessian: FloatArray) -> tuple[float, float]:
         """Return the least curvature of a Hessian relative to the metric, and the spread of records' own along it."""
@@ -233,9 +246,14 @@ class _Look:
         sizes, vectors = eigh(frame.freed(hessian), frame.freed(self.metric), subset_by_index=(0, 0))
         return float(sizes[0]), float(self.along(frame.direction(vectors[:, 0])).std())
 
+    def turned(self, direction: FloatArray) -> FloatArray:
+        """Return (Hessian of a record) direction for each record, shape (n, Q)."""
+        length = size_by(self.metric, direction)
+        return np.asarray(self._difference(direction * (self.step / length)) * (length / (2 * self.step)))
+
     def along(self, direction: FloatArray) -> FloatArray:
         """Return direction'(Hessian of a record) direction for each record."""
-        length = float(np.abs(direction / self.units).max())
+        length = size_by(self.metric, direction)
         move = direction * (self.step / length)
         above, below = (
             self.records.factored_gradients(self.theta + sign * move, by_derivatives=self.by_derivatives)

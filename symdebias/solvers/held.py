@@ -264,13 +264,19 @@ class HeldRecords(Records):
         found = super()._derivatives()
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
-    def _by_differences(self, units: FloatArray, *, roughly: bool) -> Callable[..., Derivatives]:
-        found = super()._by_differences(units, roughly=roughly)
+    def _by_differences(self, metric: FloatArray, *, roughly: bool) -> Callable[..., Derivatives]:
+        found = super()._by_differences(metric, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
-    def differenced(self, theta: FloatArray, steps: FloatArray, *, forward: bool = False) -> FloatArray:
+    def step(self, theta: FloatArray, metric: FloatArray) -> float:
+        """Return a small change of scores; see `Records.step`. That of an offset of 0 is the one without an offset."""
+        others = metric.copy()
+        others[self._held.place, self._held.place] = 0.0
+        return super().step(theta, others)
+
+    def differenced(self, theta: FloatArray, metric: FloatArray, step: float, *, forward: bool = False) -> FloatArray:
         """Return the mean Hessian by differences; see `Records.differenced`."""
-        return self._held.curved(super().differenced(theta, steps, forward=forward))
+        return self._held.curved(super().differenced(theta, metric, step, forward=forward))
 
     def mean_gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient, 0 in the place of the parameter that is held."""

@@ -16,7 +16,6 @@ from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
-from symdebias.solvers.metric import units_of
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.scores import ReleasedRecords
@@ -205,7 +204,7 @@ class _Shape:
         if start is not None:
             self.start = start
         # Where there are standard errors the pass of second derivatives is compiled.
-        self._derivatives, how = records.derivatives_or_differences(units_of(released_moments(records)), roughly=True)
+        self._derivatives, how = records.derivatives_or_differences(released_moments(records), roughly=True)
         self._has_derivatives = how == "exact"
         is_quick = self._has_derivatives and not records.passes_gradients
         self.takes_steps = is_quick and len(theta) <= _MOST_PARAMETERS

@@ -26,7 +26,6 @@ from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
 from symdebias.codegen.parallel import CHUNK
 from symdebias.corrected import CorrectedLoss, require_corrected
-from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses.shifts import centred
 from symdebias.records import Records
@@ -35,10 +34,10 @@ from symdebias.solvers.covariance import at_root, deciding_stride
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
-from symdebias.solvers.metric import of_curvatures, positive, undecided, units_of
+from symdebias.solvers.metric import of_curvatures, positive, undecided
 from symdebias.solvers.moments import pays_to_compile, released_moments, require_large_enough, require_small_enough
 from symdebias.solvers.newton import Root, is_allowed, newton
-from symdebias.solvers.offsets import as_offset, with_offset
+from symdebias.solvers.offsets import as_offset, middle_of_targets, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.remedies import measures
@@ -53,6 +52,8 @@ _GROWTHS = (1.5, 2.0)
 # Penalties that are tried where a fit was refused: from this share of the largest second moment on, each larger by so
 # much.
 _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
+# Second moments of which rounding leaves less than this share about the mean say nothing of it.
+_LEAST_VARIATION = 4e-12
 # Columns that a refusal names.
 _NAMED = 8
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
@@ -272,7 +273,7 @@ def estimated(
         As for `m_estimate`.
     """
     has_offset, factor = factor is not None, 1.0 if factor is None else factor
-    correction, frame = checked.correction, frame_of(checked)
+    frame = frame_of(checked)
     penalty = frame.penalty(checked, l2 * factor)
     region = frame.region(radius, bounds, len(penalty))
     given = None if start is None else frame.start(checked, start)
@@ -290,6 +291,10 @@ def estimated(
     part = (max(_THINNED, checked.present // _LARGEST_PART),) if checked.present >= _MANY else ()
     checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
     refuse_mismatch_of_some(corrected, checked)
+    origin = np.zeros(len(penalty))
+    if frame.place is None and (middle := middle_of_targets(corrected, checked, region)):
+        checked, origin[-1] = checked.lowered(middle), middle
+        given = None if given is None else given - origin
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):
@@ -300,7 +305,7 @@ def estimated(
         require_squares(checked.target, "y")
     require_large_enough(checked, metric)
     require_small_enough(checked, metric)
-    _require_decided(correction, metric)
+    _require_decided(checked, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
     try:
@@ -324,7 +329,7 @@ def estimated(
     told, inference = frame.told(resolved, inference)
     return Fit.of(
         told,
-        frame.reported(theta),
+        frame.reported(theta + origin),
         solver="m_estimate",
         records=len(records),
         steps=root.steps,
@@ -333,7 +338,7 @@ def estimated(
         diagnostics={
             "stages": estimate.stages,
             "start": "given" if given is not None else "zero" if pilot is None else "pilot",
-            "pilot": None if pilot is None else frame.reported_pilot(pilot.as_diagnostics()),
+            "pilot": None if pilot is None else frame.reported_pilot(pilot.as_diagnostics(origin)),
             "safeguards": tuple(safeguards),
             "hessian": estimate.hessian,
             "last_step": root.last_step,
@@ -351,11 +356,14 @@ def estimated(
     )
 
 
-def _require_decided(correction: Correction, metric: FloatArray) -> None:
+def _require_decided(records: Records, metric: FloatArray) -> None:
     """Raise DivergenceError where columns determine one another, so that many parameters give the same scores."""
+    correction = records.correction
     if not correction.loss.scores:
         return
     names = correction.design.parameters
+    if correction.release.fit_intercept:
+        _require_near_zero(records, metric[: len(names), : len(names)])
     if not correction.is_exact and (empty := np.flatnonzero(np.diag(metric) == 0)).size:
         # An exact correction leaves their parameters where they are; a surrogate has no design for them.
         without = ", ".join(names[place % len(names)] for place in empty[:_NAMED])
@@ -373,6 +381,22 @@ def _require_decided(correction: Correction, metric: FloatArray) -> None:
             f"these records do not decide theta: a combination of {', '.join(taking_part[:_NAMED])}{more} is 0 in each "
             "of them, so that many parameters give the same scores. Leave out a column that others determine (one "
             "category, where every category has an indicator beside an intercept), or raise l2."
+        )
+
+
+def _require_near_zero(records: Records, metric: FloatArray) -> None:
+    """Raise DivergenceError where a column is so far from 0 that rounding leaves nothing of how it varies."""
+    squares, means = np.diag(metric)[:-1], metric[:-1, -1]
+    far = np.flatnonzero(squares - means**2 < _LEAST_VARIATION * squares)
+    if not far.size:
+        return
+    # Of constant columns it is said that they are the intercept once more.
+    rows = records.correction.design.estimated_rows(np.asarray(records.tested.matrix[:]))[:, far]
+    names = [records.correction.design.parameters[place] for place in far[np.ptp(rows, axis=0) > 0]]
+    if names:
+        raise DivergenceError(
+            f"{', '.join(names[:_NAMED])} is so far from 0 beside its spread that rounding leaves nothing of what it "
+            "says. Give the column less a number near its mean: only the intercept changes."
         )
 
 
@@ -453,11 +477,6 @@ class _Search:
     growth: float = 1.0  # How many times as much noise of the score surrogates are designed for.
 
     @property
-    def units(self) -> FloatArray:
-        """By how much each parameter changes the score by about 1."""
-        return units_of(self.metric)
-
-    @property
     def is_free_form(self) -> bool:
         """Whether the loss has no scores, whose second moments are the metric."""
         return not self.corrected.declared.scores
@@ -477,7 +496,7 @@ class _Search:
             )
             resolved, records, root, hessian, stages = self._near(pilot)
         else:
-            begin = self.region.inside(np.zeros(len(self.penalty)) if self.start is None else self.start)
+            begin = self.region.inside(self._first if self.start is None else self.start)
             resolved, records, root, hessian = self._minimum(begin, math.inf, math.inf)
         # Room for what follows.
         vars(self).pop("_part", None)
@@ -488,6 +507,13 @@ class _Search:
         )  # fmt: skip
         health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
         return _Estimate(resolved, records, root, hessian, pilot, stages, health)
+
+    @property
+    def _first(self) -> FloatArray:
+        """Where a loss without a pilot is fitted from: far from the residuals a loss may have no curvature."""
+        if self.known is not None and self.known.parts.is_residual:
+            return self.known.least_squares(self.penalty)
+        return np.zeros(len(self.penalty))
 
     def _near(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
         """Return the minimum next to the pilot, of a surrogate for more noise where its own has none.
@@ -561,7 +587,7 @@ class _Search:
             return resolved, records, first, ""
         if seeks:
             resolved, records = self._designed(begin if first is None else first.theta)
-        derivatives, kind = records.derivatives_or_differences(self.units)
+        derivatives, kind = records.derivatives_or_differences(self.metric)
         settle = functools.partial(
             newton, records, derivatives, penalty=self.penalty, near=near,
             has_noisy_curvature=self.known is None or self.known.wants_a_pilot,
@@ -614,7 +640,7 @@ class _Search:
         """
         part = self._part.under(records.correction)
         try:
-            derivatives, _ = part.derivatives_or_differences(self.units)
+            derivatives, _ = part.derivatives_or_differences(self.metric)
             root = newton(part, derivatives, theta, self.penalty, near, arrived=_ROUGH, with_meat=False)
         except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
             return None

@@ -8,10 +8,14 @@ from symdebias._arrays import FloatArray, check_same_index, real_array, weights_
 from symdebias.corrected import CorrectedLoss
 from symdebias.losses.offsets import Offset, offset_of
 from symdebias.noise import ChannelNoise
+from symdebias.records import Records
 from symdebias.release.known_term import require_place
+from symdebias.solvers.regions import Region
 
 # Sums of the squares of larger ones overflow.
 _LARGEST = 1e100
+# Methods whose bias is bounded for parameters of a length, that of the intercept in it.
+_BOUNDED_BY_LENGTH = ("series", "quadrature")
 
 
 def with_offset(
@@ -112,3 +116,26 @@ def as_offset(offset: Any, rows: int) -> FloatArray:
             "exposure, or a known score: check its units."
         )
     return known
+
+
+def middle_of_targets(corrected: CorrectedLoss, records: Records, region: Region) -> float:
+    """Return the middle of the targets where an intercept takes it up, for a loss of the residual; else 0.
+
+    Fits of targets less a number are those of the targets, the intercept less that number. About 0 their residuals are
+    as long as they spread, whatever their origin is.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    records : Records
+        Its records, whose tested ones are looked at.
+    region : Region
+        Where parameters may go.
+    """
+    release = corrected.release
+    is_free = release.fit_intercept and type(region) is Region and release.coupling is None
+    if not is_free or len(corrected.declared.scores) != 1 or corrected.method in _BOUNDED_BY_LENGTH:
+        return 0.0
+    rule = rule_for(corrected)
+    return 0.0 if rule is None or rule.divides else float(np.median(records.tested.target[:]))

@@ -13,7 +13,6 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.held import frame_of
-from symdebias.solvers.metric import units_of
 from symdebias.solvers.newton import is_allowed
 
 # Moves outwards, in halves of the length of theta or in pairs of its standard errors, whichever is more; the one that
@@ -65,7 +64,7 @@ def note_on_longer_parameters(
     along = metric @ outwards
     step = max(length / 2, 2 * math.sqrt(max(float(along @ covariance @ along), 0.0)))
     # Of the Hessian nothing is asked.
-    derivatives, _ = records.derivatives_or_differences(units_of(metric), roughly=True)
+    derivatives, _ = records.derivatives_or_differences(metric, roughly=True)
     largest = 0.0
     for times in _MOVES:
         moved = theta + times * step * outwards

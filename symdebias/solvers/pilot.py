@@ -19,7 +19,7 @@ from symdebias.exceptions import DivergenceError
 from symdebias.records import Records, stride_to
 from symdebias.solvers.curvature import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
-from symdebias.solvers.metric import inverse_root, units_of
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.newton import newton
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.score_sample import sample_stride
@@ -49,10 +49,10 @@ class Pilot:
     rungs: int  # How many rungs the ladder had.
     unit: float  # The unit of the score: 1, or the spread of the target for a residual loss.
 
-    def as_diagnostics(self) -> dict[str, Any]:
-        """Return what a fit reports of its pilot."""
+    def as_diagnostics(self, origin: FloatArray | float = 0.0) -> dict[str, Any]:
+        """Return what a fit reports of its pilot, whose parameters count from an origin."""
         return {
-            "theta": self.theta,
+            "theta": self.theta + origin,
             "score_variance": self.known.score_variance(self.theta),
             "signal_variance": self.known.mean_square(self.theta),
             "uncertainty": self.uncertainty,
@@ -121,7 +121,7 @@ def _climb(
 ) -> tuple[FloatArray, float, int, float, str]:
     """Return theta, the unit of the score, the number of rungs, its uncertainty, and what says that it is lost."""
     theta = region.inside(np.zeros(len(penalty)) if start is None else start)
-    unit, units = 1.0, units_of(known.metric)
+    unit = 1.0
     if known.parts.is_residual:
         unit = math.sqrt(max(known.mean_square(np.zeros(len(penalty))), 1e-300))
     reach = _FIRST * unit
@@ -130,7 +130,7 @@ def _climb(
         # All scores are zero: the first surrogate is for those in the direction in which the loss falls.
         first = known.resolved(theta, radius=reach, quick=True).of(part)
         # By the pass that the rungs need anyway: a kernel for gradients alone would be compiled for this one call.
-        derivatives, how = first.derivatives_or_differences(units)
+        derivatives, how = first.derivatives_or_differences(known.metric)
         slope = derivatives(theta).gradient if how == "exact" else first.mean_gradient(theta)
         turn = inverse_root(known.metric)
         aim = np.asarray(-turn @ (slope @ turn), dtype=np.float64)
@@ -147,7 +147,7 @@ def _climb(
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
         records = known.resolved(theta if size > 0 else aim, growth=growth, quick=True).of(part)
-        derivatives, _ = records.derivatives_or_differences(units, roughly=True)
+        derivatives, _ = records.derivatives_or_differences(known.metric, roughly=True)
         near = Near(theta, known.metric, reach, region)
         root = newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=False)
         moved = known.size(root.theta - theta)
@@ -158,7 +158,7 @@ def _climb(
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
-    found = records.derivatives_or_differences(units)[0](theta, True)
+    found = records.derivatives_or_differences(known.metric)[0](theta, True)
     uncertainty = score_error(found.hessian + np.diag(penalty), found.meat, records.total, known.metric)
     curvature, share = None, uncertainty / size if size > 0 else math.inf
     if not (root.on_boundary or penalty.any()):

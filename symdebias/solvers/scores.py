@@ -23,7 +23,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.records import Records, stride_to
 from symdebias.solvers.lengths import Lengths
-from symdebias.solvers.metric import definite
+from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.moments import Moments, moments_of_records
 from symdebias.solvers.score_sample import ScoreSample, moments_with_sample, sample_stride
 from symdebias.solvers.surrogate_design import (
@@ -321,6 +321,11 @@ class ReleasedRecords:
     def unit(self, theta: FloatArray) -> float:
         """Return the unit of scores in which surrogates are designed; see `SurrogateParts.unit`."""
         return self.parts.unit(self.mean_square(theta))
+
+    def least_squares(self, penalty: FloatArray) -> FloatArray:
+        """Return the parameters of least squares, with l2 for each; 0 where nothing decides them."""
+        root = inverse_root(self.positive_gram() + np.diag(penalty))
+        return np.asarray(root @ (root.T @ self.moments.cross))
 
     def scores(self, theta: FloatArray, *, quick: bool = False) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta.

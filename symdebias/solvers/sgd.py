@@ -35,8 +35,8 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.lengths import Lengths
-from symdebias.solvers.metric import units_of
 from symdebias.solvers.moments import released_moments, require_small_enough
+from symdebias.solvers.offsets import middle_of_targets
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
@@ -316,11 +316,11 @@ def _trained(
             ended = descents.once(begin, with_intervals=covariance is not None)
         else:
             ended = descents.in_stages(None if start is None else begin)
-        theta, health = frame.lifted(ended.descent.result), ended.health
+        theta, health = frame.lifted(ended.descent.result) - ended.origin, ended.health
         warn_of_inflation(health.inflation, stacklevel=4)
         said: str | None = None
         if not (ended.descent.on_ball or is_stream):
-            begun_at = frame.lifted(ended.descent.start)
+            begun_at = frame.lifted(ended.descent.start) - ended.origin
             if covariance is None:
                 said, is_far = ended.examination.unarrived(begun_at, theta, penalty)
             else:
@@ -347,7 +347,9 @@ class _Ended:
     resolved : CorrectedLoss
         What was trained on.
     run : Records
-        The records under its correction.
+        The records under its correction, their targets less what `origin` says of the intercept.
+    origin : array of shape (Q,), float64
+        The parameters that those of `run` count from.
     known : ReleasedRecords or None
         What released records say of the distribution of scores.
     notes, designed : dict
@@ -356,6 +358,7 @@ class _Ended:
 
     resolved: CorrectedLoss
     run: Records
+    origin: FloatArray
     descent: Descent
     reached: Reached
     health: Health
@@ -388,18 +391,24 @@ class _Descents:
         if with_intervals and whole is not None:
             # The bias that intervals allow for is that of all records.
             known, whole = whole.known, None
-        health, examination = self._examined(run, descent, known, whole)
-        return _Ended(corrected, run, descent, reached, health, examination, known, notes, {})
+        origin = np.zeros(len(self.training.penalty))
+        health, examination = self._examined(run, descent, origin, known, whole)
+        return _Ended(corrected, run, origin, descent, reached, health, examination, known, notes, {})
 
     def in_stages(self, start: FloatArray | None) -> _Ended:
         """Train on surrogates: a fit that ends far from where its surrogate was designed is the pilot of a new one."""
         run, frame, penalty = self.run, frame_of(self.run), self.training.penalty
-        known = frame.known(known_scores(self.corrected, run))
+        region, origin = frame.region(self.radius, None, len(penalty)), np.zeros(len(penalty))
+        if frame.place is None:
+            origin[-1] = middle_of_targets(self.corrected, run, region)
+        # Where descents go is told by these; they take the targets as they are.
+        lowered = run.lowered(origin[-1]) if origin.any() else run
+        known = frame.known(known_scores(self.corrected, lowered))
         assert known is not None
         if not np.all(np.isfinite(known.metric)):
             run.require_finite()
-        given = None if start is None else frame.lifted(start)
-        pilot = pilot_of(known, run, penalty, frame.region(self.radius, None, len(penalty)), start=given)
+        given = None if start is None else frame.lifted(start) - origin
+        pilot = pilot_of(known, lowered, penalty, region, start=given)
         centre = pilot.theta
         for stage in range(1, MOST_STAGES + 1):
             size = known.size(centre)
@@ -407,14 +416,16 @@ class _Descents:
             first = given if given is not None and (stage == 1 or known.size(given) <= size) else centre
             growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
             resolved = known.resolved(centre, growth=growth)
-            run = run.under(resolved.at(run.correction.features, per_record=self.per_record))
-            descent, notes, reached = self._trained(run, resolved, frame.reported(first), stage - 1)
-            health, examination = self._examined(run, descent, known)
-            if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= MOVED * size:
+            correction = resolved.at(run.correction.features, per_record=self.per_record)
+            run, lowered = run.under(correction), lowered.under(correction)
+            descent, notes, reached = self._trained(run, resolved, frame.reported(first + origin), stage - 1)
+            health, examination = self._examined(lowered, descent, origin, known)
+            found = frame.lifted(descent.result) - origin
+            if growth == 1.0 and known.size(found - centre) <= MOVED * size:
                 break
-            centre = frame.lifted(descent.result)
-        designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
-        return _Ended(resolved, run, descent, reached, health, examination, known, notes, designed)
+            centre = found
+        designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics(origin)), "stages": stage}
+        return _Ended(resolved, lowered, origin, descent, reached, health, examination, known, notes, designed)
 
     def _trained(
         self, run: Records, corrected: CorrectedLoss, begin: FloatArray, stage: int = 0
@@ -423,12 +434,13 @@ class _Descents:
         return self.training.of(run, self.X, begin, lambda descent: self.begun.append((descent, corrected)), stage)
 
     def _examined(
-        self, run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
-    ) -> tuple[Health, Examination]:
+        self, run: Records, descent: Descent, origin: FloatArray, known: ReleasedRecords | None,
+        whole: Whole | None = None,
+    ) -> tuple[Health, Examination]:  # fmt: skip
         """Examine where a descent has ended, and refuse a fit that is lost; that of a stream is warned of."""
         training, result = self.training, descent.result
         examination = Examination(run, training.metric, known, by_derivatives=training.has_pilot, whole=whole)
-        theta = frame_of(run).lifted(result)
+        theta = frame_of(run).lifted(result) - origin
         health = examination.of(theta, training.penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(self.radius)
         if self.is_stream:
@@ -442,8 +454,8 @@ class _Descents:
         """Return the covariance of averaged iterates."""
         run, frame, descent = ended.run, frame_of(ended.run), ended.descent
         on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
-        derivatives, _ = run.derivatives_or_differences(units_of(self.training.metric))
-        theta = frame.lifted(descent.result)
+        derivatives, _ = run.derivatives_or_differences(self.training.metric)
+        theta = frame.lifted(descent.result) - ended.origin
         # An exact correction needs no scores to train, and what longer parameters are like is asked of it as well.
         known = ended.known or frame.known(known_scores(ended.resolved, run.tested))
         inference = at_root(

@@ -504,6 +504,9 @@ class _Places:
         """Return what a function says of the records of each partition, put together."""
         return self.partitions.reduced(functools.partial(_of_records, work=work, **self.how), combine)
 
+    def require_values(self, values: Sequence[float]) -> None:
+        """Ask nothing: partitions without weight are no parts."""
+
 
 def _checked_records(
     model: Any, X: Any, y: Any, release: Release | None, sample_weight: Any, clusters: Any, target_values: Any,

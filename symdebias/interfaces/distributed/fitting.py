@@ -24,8 +24,8 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import examined, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.m_estimation import checked_options, estimated
-from symdebias.solvers.metric import units_of
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.offsets import middle_of_targets
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.scores import MOST_STAGES, MOVED, known_scores
 from symdebias.solvers.sgd import sgd as sgd_in_memory
@@ -235,7 +235,13 @@ def sgd(
     run.read_ahead(*(() if corrected.is_resolved else strides(run)))
     metric = frame.metric(released_moments(run.tested))
     is_plain = corrected.is_resolved and corrected.design is None
-    known = None if is_plain else frame.known(known_scores(corrected, run))
+    region, origin = frame.region(radius, None, len(penalty)), np.zeros(len(penalty))
+    if frame.place is None and not is_plain:
+        origin[-1] = middle_of_targets(corrected, run, region)
+    # Where descents go is told by these; they take the targets as they are.
+    lowered = run.lowered(origin[-1]) if origin.any() else run
+    begin = None if begin is None else begin - origin
+    known = None if is_plain else frame.known(known_scores(corrected, lowered))
     options = {
         "step_size": step_size, "batch_size": batch_size, "epochs": epochs, "l2": l2, "radius": radius,
         "average": average, "order": order,
@@ -245,24 +251,25 @@ def sgd(
     resolved, stages = corrected, 1
     if not corrected.is_resolved:
         assert known is not None
-        pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=begin)
+        pilot = pilot_of(known, lowered, penalty, region, start=begin)
         begin, stages, designed = (
-            pilot.theta, MOST_STAGES, {"pilot": frame.reported_pilot(pilot.as_diagnostics())},
+            pilot.theta, MOST_STAGES, {"pilot": frame.reported_pilot(pilot.as_diagnostics(origin))},
         )  # fmt: skip
     for stage in range(1, stages + 1):
         if known is not None and begin is not None and not corrected.is_resolved:
             resolved = known.resolved(begin)
-            run = resolved.of(run)
+            run, lowered = resolved.of(run), resolved.of(lowered)
             designed["stages"] = stage
-        found = _averaged(run, frame.loss(resolved), options, None if begin is None else frame.reported(begin), rng)
-        theta = frame.lifted(found.theta)
+        first = None if begin is None else frame.reported(begin + origin)
+        found = _averaged(run, frame.loss(resolved), options, first, rng)
+        theta = frame.lifted(found.theta) - origin
         if known is None or begin is None or known.size(theta - begin) <= MOVED * known.size(begin):
             break
         begin = theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)
-    there = run.derivatives_or_differences(units_of(metric))[0](theta)
+    there = lowered.derivatives_or_differences(metric)[0](theta)
     health = examined(
-        run, theta, penalty, metric, hessian=there.hessian, with_curvature=not on_ball, known=known
+        lowered, theta, penalty, metric, hessian=there.hessian, with_curvature=not on_ball, known=known
     )  # fmt: skip
     health.refuse(found.theta, "Raise l2, use more records, or release with less noise.")
     warn_of_inflation(health.inflation)

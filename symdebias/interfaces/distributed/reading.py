@@ -77,12 +77,15 @@ class Reading:
         What the offset is.
     frame : Held or None
         What holds the parameter of that column.
+    lowered_by : float
+        What targets are less than those that were given.
     """
 
     given: Correction
     correction: Correction
     term: SharedOffset | None = None
     frame: Held | None = None
+    lowered_by: float = 0.0
 
     def records(self, X: Any, y: Any, weights: Any, scales: Any, offset: Any) -> Records:
         """Return the records of a partition, which were checked before."""
@@ -90,6 +93,7 @@ class Reading:
         if self.term is not None and known is not None:
             y, weights = self.term.moved(y, weights, known)
         found = Records.of(self.given, X, y, sample_weight=weights, noise_scale=scales, check_finite=False)
+        found = found.lowered(self.lowered_by) if self.lowered_by else found
         if known is None or self.correction is self.given or self.correction.features == self.given.features:
             return found
         matrix = np.column_stack([found.arrays[0], known])

@@ -261,6 +261,17 @@ class PartedRecords(Records):
         matrix, target, weights, scales = self.at.fetched(rows) if found is None else found
         return Records(self.correction, matrix, target, weights, None if self.scales is None else scales)
 
+    def lowered(self, by: float) -> Self:
+        """Return the same records with targets less a number, in every pass."""
+        reading = replace(self.at.reading, lowered_by=self.at.reading.lowered_by + by)
+        found = self.there(
+            replace(self.at, reading=reading), has_scales=self.scales is not None, completes=self.completes,
+            lowered_by=reading.lowered_by,
+        )  # fmt: skip
+        if isinstance(found.matrix, Rows) and isinstance(self.matrix, Rows):
+            found.matrix.ends = self.matrix.ends
+        return found
+
     @property
     def has_any_row(self) -> bool:
         """Never: where single rows are is where a partition is read."""
@@ -278,13 +289,13 @@ class PartedRecords(Records):
         return self.taken(self.every(stride))
 
     def derivatives_or_differences(
-        self, units: FloatArray, *, roughly: bool = False
+        self, metric: FloatArray, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
-        _, kind = super().derivatives_or_differences(units)
+        _, kind = super().derivatives_or_differences(metric)
 
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
-            return Derivatives(*self._means(functools.partial(_derivatives, theta=theta, meat=meat, units=units)))
+            return Derivatives(*self._means(functools.partial(_derivatives, theta=theta, meat=meat, metric=metric)))
 
         return derivatives, kind
 
@@ -328,14 +339,14 @@ class PartedRecords(Records):
         return np.asarray(totals[np.searchsorted(labels, codes), 0])
 
     def cluster_curvatures(
-        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray, units: FloatArray
+        self, theta: FloatArray, mean: FloatArray, codes: Any, some: IntegerArray, metric: FloatArray
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Yield the number of records of some clusters, and sums over them of shape (Q, Q).
 
         They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean.
         """
         work = self.at.local_of_clusters(
-            functools.partial(_cluster_curvatures, theta=theta, mean=mean, some=codes[some], units=units),
+            functools.partial(_cluster_curvatures, theta=theta, mean=mean, some=codes[some], metric=metric),
             self.correction,
         )
         found = self.at.partitions.summed(work) if len(some) else ((), (), ())
@@ -363,10 +374,10 @@ class HeldPartedRecords(PartedRecords, HeldRecords):
         return HeldRecords(found.correction, found.matrix, found.target, found.weights, found.scales, frame=self.frame)
 
     def derivatives_or_differences(
-        self, units: FloatArray, *, roughly: bool = False
+        self, metric: FloatArray, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
-        found, kind = super().derivatives_or_differences(units, roughly=roughly)
+        found, kind = super().derivatives_or_differences(metric, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat)), kind
 
 
@@ -462,13 +473,13 @@ def _cluster_totals(part: Records, codes: Any, *, of: Callable[[Records, slice],
 
 
 def _cluster_curvatures(
-    part: Records, labels: Any, *, theta: FloatArray, mean: FloatArray, some: Any, units: FloatArray
+    part: Records, labels: Any, *, theta: FloatArray, mean: FloatArray, some: Any, metric: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the numbers of records of some clusters, and sums of their weighted Hessians and outer products."""
     counts, (hessians, meats) = np.zeros(len(some)), np.zeros((2, len(some), len(theta), len(theta)))
     places, codes = np.unique(labels, return_inverse=True)
     here = np.flatnonzero(np.isin(places, some))
-    found = part.cluster_curvatures(theta, mean, codes.reshape(-1), here, units)
+    found = part.cluster_curvatures(theta, mean, codes.reshape(-1), here, metric)
     for place, (count, hessian, meat) in zip(np.searchsorted(some, places[here]), found, strict=True):
         counts[place], hessians[place], meats[place] = count, hessian, meat
     return counts, hessians, meats
@@ -507,8 +518,8 @@ def _times_total(part: Records, *, work: Callable[[Records], Sequence[Any]]) -> 
     return tuple(part.total * one for one in work(part))
 
 
-def _derivatives(part: Records, *, theta: FloatArray, meat: bool, units: FloatArray) -> tuple[Any, ...]:
-    found = part.derivatives_or_differences(units)[0](theta, meat)
+def _derivatives(part: Records, *, theta: FloatArray, meat: bool, metric: FloatArray) -> tuple[Any, ...]:
+    found = part.derivatives_or_differences(metric)[0](theta, meat)
     return found.loss, found.gradient, found.hessian, found.meat
 
 

@@ -94,7 +94,7 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     """
     records, region = problem.records, problem.region
     length = records.correction.number_of_parameters
-    derivatives, _ = records.derivatives_or_differences(np.ones(length))
+    derivatives, _ = records.derivatives_or_differences(np.eye(length))
     tilt = np.zeros(length) if linear is None else linear
 
     def at(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:

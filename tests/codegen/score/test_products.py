@@ -112,7 +112,7 @@ def test_noise_of_each_record_is_summed_over_combinations():
     y, theta = rng.choice([-1.0, 1.0], 50), np.array([0.6, -0.4])
     of_their_own = corrected.records(X, y, noise_scale=np.column_stack([np.zeros(50), np.full(50, 0.2)]))
     assert not of_their_own.correction.program.has_hessian
-    found, how = of_their_own.derivatives_or_differences(np.ones(2))
+    found, how = of_their_own.derivatives_or_differences(np.eye(2))
     assert how == "exact"
     wanted = corrected.records(X, y).derivatives()(theta, True)
     for name in ("loss", "gradient", "hessian", "meat"):
