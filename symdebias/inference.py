@@ -91,7 +91,7 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     # A column of zeros may have eigenvalues above 0 by rounding.
     if not (diagonal.min() > 0 and 0 < sizes[-1] <= _LARGEST_CONDITION * sizes[0]):
         raise _singular()
-    # By a root of the inverse, in units of the columns: where these are far from 0, products of the inverse itself cancel.
+    # By a root of the inverse, in units of the columns: of columns far from 0 products of the inverse itself cancel.
     whole = np.multiply.outer(scale, scale)
     root = np.linalg.inv(np.linalg.cholesky(bread * whole))
     middle = root @ (np.asarray(meat, dtype=np.float64) * whole) @ root.T

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, critical_values, skewed_reaches, wald_test
+from symdebias.inference import Inference, critical_values, sandwich, skewed_reaches, wald_test
 
 
 def test_what_has_no_variance_is_not_tested():
@@ -140,3 +140,14 @@ def test_a_joint_test_is_less_sure_where_the_hypothesis_lies_on_the_side_of_a_lo
     alone = [one.test(theta, [[1.0, 0.0]], [0.0]).statistic for one in (skewed, plain)]
     assert found.statistic / plain.test(theta, *below).statistic == pytest.approx(alone[0] / alone[1], rel=1e-12)
     assert found.pvalue > plain.test(theta, *below).pvalue
+
+
+def test_a_covariance_of_columns_far_from_0_is_that_of_the_columns():
+    """Products of the inverse Hessian itself lost all digits of a variance beside the intercept's."""
+    hessian, meat = np.array([[0.5, 0.1, 0.2], [0.1, 0.3, 0.0], [0.2, 0.0, 1.0]]), np.diag([0.7, 0.4, 1.5])
+    # Parameters of columns that are larger by these numbers.
+    moved = np.eye(3)
+    moved[2, :2] = -5e4, 2e4
+    back = np.linalg.inv(moved)
+    found = sandwich(back.T @ hessian @ back, back.T @ meat @ back, 100)
+    np.testing.assert_allclose(back @ found @ back.T, sandwich(hessian, meat, 100), rtol=1e-4, atol=1e-7)

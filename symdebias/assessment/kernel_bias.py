@@ -6,7 +6,7 @@ The compiled kernels themselves stand on one side, and the declared loss on the 
 import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -302,22 +302,46 @@ class _Edge:
                 along /= length
                 across = record - float(record @ along) * along
                 across /= max(float(np.linalg.norm(across)), 1e-300)
-                record = share * along + math.sqrt(1 - share**2) * across
+                record = self.record_radius * (share * along + math.sqrt(1 - share**2) * across)
         targets = self.targets if self.has_channel else [self.targets[number % len(self.targets)]]
-        return self._within(theta, record, active, np.array(targets, dtype=float), edge=True)
+        far = (True, number % 8 < 4)
+        start = self._within(theta, record, active, np.array(targets, dtype=float), far)
+        # Losses of the residual have their kinks at 0.
+        return self._with_residual(start, 0.0) if self.is_of_residual and number % 4 < 2 else start
 
     def _moved(self, point: _Point, reach: float) -> _Point:
         theta = point.theta + reach * self.theta_radius * self.rng.normal(size=len(point.theta)) * (point.theta != 0)
         record = point.record + reach * self.record_radius * self.rng.normal(size=len(point.record))
-        targets = point.targets
-        if not self.has_channel and self.correction.loss.target_values is None:
-            end = max(map(abs, self.targets))
+        targets, end = point.targets, max(map(abs, self.targets))
+        if self.is_continuous:
             targets = np.clip(targets + reach * end * self.rng.normal(size=len(targets)), -end, end)
         held = point.record.copy()
         if self.categories and self.rng.random() < 0.25:
             column = self.rng.choice(list(self.categories))
             held[column] = float(self.rng.integers(self.categories[column]))
-        return self._within(theta, record, point.active, targets, edge=bool(self.rng.random() < 0.5), held=held)
+        far = bool(self.rng.random() < 0.5), bool(self.rng.random() < 0.25)
+        moved = self._within(theta, record, point.active, targets, far, held=held)
+        is_held = self.is_of_residual and self.rng.random() < 0.5
+        return self._with_residual(moved, self._score(point) - point.targets[0]) if is_held else moved
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the target is any number of a range."""
+        return not self.has_channel and self.correction.loss.target_values is None
+
+    @functools.cached_property
+    def is_of_residual(self) -> bool:
+        """Whether the loss is one of the residual of such a target."""
+        return self.is_continuous and is_residual_loss(self.correction.loss)
+
+    def _score(self, point: _Point) -> float:
+        rows = self.correction.release.design(len(point.record)).rows(point.record[None, :])
+        return float(rows[0] @ point.theta)
+
+    def _with_residual(self, point: _Point, residual: float) -> _Point:
+        """Return a point with another target: with a residual, as far as targets go."""
+        end = max(map(abs, self.targets))
+        return replace(point, targets=np.clip([self._score(point) - residual], -end, end))
 
     @functools.cached_property
     def categories(self) -> dict[int, int]:
@@ -339,14 +363,21 @@ class _Edge:
         return left
 
     def _within(
-        self, theta: FloatArray, record: FloatArray, active: FloatArray, targets: FloatArray, *, edge: bool = False,
-        held: FloatArray | None = None,
+        self, theta: FloatArray, record: FloatArray, active: FloatArray, targets: FloatArray, far: tuple[bool, bool],
+        *, held: FloatArray | None = None,
     ) -> _Point:  # fmt: skip
-        """Return a point of the domain, at its `edge` or no further; `held` has the codes of categories, or none."""
+        """Return a point of the domain; `held` has the codes of categories, or none.
+
+        `far` is whether the parameters and whether the record are stretched to the edge of their ball, and the record
+        then brought within the bounds of its columns.
+        """
         moved = []
-        for vector, radius in ((theta, self.theta_radius), (record, self.record_radius)):
+        for vector, radius, stretched in (
+            (theta, self.theta_radius, far[0]),
+            (record, self.record_radius, far[1]),
+        ):
             length = float(np.linalg.norm(vector))
-            moved.append(vector * (radius / length) if length > radius or (edge and length > 0) else vector)
+            moved.append(vector * (radius / length) if length > radius or (stretched and length > 0) else vector)
         theta, record = moved
         return _Point(_allowed(self.rng, self.correction.release, record, held), theta, active, targets)
 

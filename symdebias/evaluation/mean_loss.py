@@ -29,7 +29,8 @@ from symdebias.transforms.channel import rational
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
-# The least range of a surrogate: losses have units of the score of their own, of which this is a small part.
+# The least range of a surrogate in the score: losses have units of their own there, of which this is a small part. That
+# of a loss of the residual is in the units of the targets, and has it where all residuals are 0.
 _LEAST_RADIUS = 1e-3
 
 
@@ -208,8 +209,11 @@ def mean_loss(
         spreads = {theta.tobytes(): Spread.of(records, theta, is_residual=is_residual) for theta in thetas}
     settings: dict[str, Any] = {}
     if spreads:
+        widest = max(one.radius for one in spreads.values())
+        if not (is_residual and widest > 0):
+            widest = max(widest, _LEAST_RADIUS)
         settings = {
-            "radius": max(_LEAST_RADIUS, *(one.radius for one in spreads.values())) if radius is None else radius,
+            "radius": widest if radius is None else radius,
             "score_variance": max(spread.noise for spread in spreads.values()),
             "n": max(1.0, records.effective),
         }

@@ -194,3 +194,22 @@ def test_bad_curves_are_refused(name):
     arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
     with pytest.raises(error, match=message):
         function(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+@pytest.mark.parametrize("noise", [sd.GaussianMechanism.from_scale(0.5), sd.LaplaceMechanism.from_scale(0.3)])
+def test_targets_far_from_0_change_nothing_but_the_curve(noise):
+    """Standard errors were those of rounding, or none."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2_000, 2))
+    release = sd.Release({"a": noise}, noiseless=("b",), fit_intercept=True)
+    noised = release.privatize(X, X @ [1.0, -0.5] + rng.normal(size=2_000), random_state=1)
+    near, far = (
+        calibration_curve([1.0, -0.5, shift], noised.X, noised.y + shift, release=release, link="identity", points=3)
+        for shift in (0.0, 1e7)
+    )
+    np.testing.assert_allclose(far.scores - 1e7, near.scores, atol=1e-6)
+    for name in ("predicted", "observed"):
+        np.testing.assert_allclose(getattr(far, name) - 1e7, getattr(near, name), atol=1e-6)
+        error = f"{name}_standard_errors"
+        np.testing.assert_allclose(getattr(far, error), getattr(near, error), rtol=1e-5)
+    np.testing.assert_allclose(far.difference_standard_errors, near.difference_standard_errors, rtol=1e-5)

@@ -855,3 +855,21 @@ def test_scores_of_public_columns_are_bounded_by_what_they_are():
     # Of other parameters it is another one, and without a public column in the score the constant is left.
     assert ReleasedScores.of(records, np.array([1.0, 0.0])).bound == pytest.approx(5.0)
     assert ReleasedScores.of(records, np.array([0.0, -2.0])).bound == pytest.approx(2.0)
+
+
+def test_a_loss_of_residuals_is_judged_in_any_unit():
+    """Its surrogate had a range of a thousandth at least, whatever the targets are."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(2_000, 2))
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(
+        X, X[:, 0] + rng.normal(size=2_000), random_state=1
+    )
+    one, other = (
+        evaluate(
+            unit * np.array([1.0, 0.0]), noised.X, unit * noised.y, metric=sd.losses.huber(unit), release=noised.release
+        )
+        for unit in (1.0, 1e-6)
+    )
+    assert other.value == pytest.approx(1e-12 * one.value, rel=1e-6)
+    assert other.standard_error == pytest.approx(1e-12 * one.standard_error, rel=1e-6)
+    assert other.bias == pytest.approx(1e-12 * one.bias, rel=1e-2)

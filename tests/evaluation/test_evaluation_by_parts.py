@@ -338,3 +338,32 @@ def test_what_cancels_to_rounding_is_decided_by_nobody():
     for rounding in (0.0, 1e-17):
         moved = replace(found, second=found.second + np.diag([rounding, 0.0]))
         assert moved.error_law(np.array([1.0, -1.0]), lambda: (0.0, 1e-60)).freedom is None
+
+
+@pytest.mark.parametrize("value", [2.0, 40.0])
+@pytest.mark.parametrize("target", [None, COIN])
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss", "roc_auc", sd.losses.squared_margin()])
+def test_labels_without_weight_are_refused_wherever_they_lie(metric, target, value, monkeypatch):
+    """Those of blocks without any weight passed, and far ones in memory."""
+    small(monkeypatch)
+    release = sd.Release(NORMAL, target, fit_intercept=True)
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(COUNT, 2)), rng.choice([-1.0, 1.0], COUNT)
+    weights = np.where(np.arange(COUNT) < 800, rng.uniform(0.5, 1.5, COUNT), 0.0)
+    evaluate([1.0, 0.0, 0.0], X, y, metric=metric, release=release, sample_weight=weights)
+    y[2_100] = value
+    for source in (X, y), (in_order(X), in_order(y)):
+        with pytest.raises(ValueError, match=r"got 1 other value. The first other one is in row 2100;"):
+            evaluate([1.0, 0.0, 0.0], *source, metric=metric, release=release, sample_weight=weights)
+
+
+def test_labels_with_noise_are_told_by_records_with_weight():
+    rng = np.random.default_rng(2)
+    X, labels = rng.normal(size=(COUNT, 2)), rng.choice([-1.0, 1.0], COUNT)
+    release = sd.Release(NORMAL, sd.GaussianMechanism.from_scale(0.3), fit_intercept=True)
+    noised = release.privatize(X, labels, random_state=1)
+    y, weights = np.array(noised.y), np.arange(COUNT) % 3 > 0
+    y[~weights] = 3.0
+    found = evaluate([1.0, 0.0, 0.0], noised.X, y, metric="accuracy", release=release, sample_weight=1.0 * weights)
+    alone = evaluate([1.0, 0.0, 0.0], noised.X[weights], y[weights], metric="accuracy", release=release)
+    assert found.value == pytest.approx(alone.value, rel=1e-9)

@@ -861,3 +861,40 @@ def test_a_column_of_zeros_is_named_where_a_surrogate_is_to_be_designed(loss):
     with pytest.raises(DivergenceError, match="empty is 0 in each of them, so that no parameter of it is the best"):
         sd.m_estimate(corrected, noised.X, noised.y)
     assert sd.m_estimate(corrected, noised.X, noised.y, l2=0.01).theta[1] == pytest.approx(0.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.huber(), sd.losses.expectile(0.75)])
+def test_kinks_of_losses_are_where_they_are_for_columns_far_from_0(loss):
+    """Steps as long as the intercept made second derivatives those of a loss without kinks."""
+    X, y = regression(2_000)
+    corrected = sd.debias(loss, sd.Release(features=None, noiseless=("a", "b", "c"), fit_intercept=True))
+    near, far = (sd.m_estimate(corrected, X + np.array([0, shift, 0]), y) for shift in (0.0, 1e5))
+    np.testing.assert_allclose(far.theta[:3], near.theta[:3], rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(far.standard_errors[:3], near.standard_errors[:3], rtol=1e-4)
+    rows = X[:5] + np.array([0, 1e5, 0])
+    np.testing.assert_allclose(far.predict_interval(rows), near.predict_interval(X[:5]), rtol=1e-4)
+
+
+def test_a_column_of_which_rounding_leaves_nothing_is_named():
+    X, y = regression(500)
+    corrected = sd.debias(sd.losses.huber(), sd.Release(features=None, noiseless=("a", "b", "c"), fit_intercept=True))
+    with pytest.raises(DivergenceError, match=r"^b is so far from 0 beside its spread.*less a number near its mean"):
+        sd.m_estimate(corrected, X + np.array([0, 1e7, 0]), y)
+
+
+def test_fits_of_far_targets_are_the_same_wherever_records_lie(tmp_path):
+    """In memory, in a map that is read in every pass, and from a checkpoint."""
+    X, y = regression(3_000)
+    release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.4)}, noiseless=("b", "c"), fit_intercept=True)
+    noised = release.privatize(X, y + 1e6, random_state=1)
+    corrected = sd.debias(sd.losses.huber(), release)
+    here = sd.m_estimate(corrected, noised.X, noised.y, start=[0.1, 0.0, 0.0, 1e6])
+    read = sd.blocks.from_iterator(
+        lambda: iter([(noised.X[:1_700], noised.y[:1_700]), (noised.X[1_700:], noised.y[1_700:])])
+    )
+    kept = tmp_path / "kept"
+    for X, y, more in ((*read, {}), (*read, {"checkpoint": kept}), (noised.X, noised.y, {"checkpoint": kept})):
+        there = sd.m_estimate(corrected, X, y, start=[0.1, 0.0, 0.0, 1e6], **more)
+        np.testing.assert_allclose(there.theta, here.theta, rtol=1e-9)
+        np.testing.assert_allclose(there.standard_errors, here.standard_errors, rtol=1e-9)
+    assert here.theta[3] == pytest.approx(1e6, abs=1)

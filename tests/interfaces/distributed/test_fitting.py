@@ -94,6 +94,20 @@ def test_the_fit_is_that_of_one_machine(loss, weighted):
         assert told < 0.99 * found.bias_bound.sum()
 
 
+def test_targets_far_from_0_are_those_of_one_machine():
+    """Residuals are counted from the middle of the targets in every partition, descents take targets as they are."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4_000, 2))
+    release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.4)}, noiseless=("b",), fit_intercept=True)
+    noised = release.privatize(X, X @ [1.0, -0.5] + rng.normal(size=4_000) + 1e5, random_state=1)
+    X, y = da.from_array(noised.X, chunks=(1_500, 2)), da.from_array(np.asarray(noised.y), chunks=1_100)
+    corrected = sd.debias(sd.losses.huber(), release)
+    compared(sd.distributed.m_estimate(corrected, X, y), sd.m_estimate(corrected, noised.X, noised.y))
+    descent = sd.distributed.sgd(corrected, X, y, average=0.5, random_state=0)
+    np.testing.assert_allclose(descent.theta, [1.0, -0.5, 1e5], atol=0.3)
+    assert descent.diagnostics["pilot"]["theta"][-1] == pytest.approx(1e5, abs=1)
+
+
 def test_records_of_weight_0_are_counted_nowhere():
     """One in five has weight: samples are taken among these, wherever they are."""
     X, y, _ = released(RELEASE)
