@@ -6,6 +6,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
 from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import is_affine
 from symdebias.losses.offsets import Offset, offset_of
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records
@@ -122,7 +123,8 @@ def middle_of_targets(corrected: CorrectedLoss, records: Records, region: Region
     """Return the middle of the targets where an intercept takes it up, for a loss of the residual; else 0.
 
     Fits of targets less a number are those of the targets, the intercept less that number. About 0 their residuals are
-    as long as they spread, whatever their origin is.
+    as long as they spread, whatever their origin is. Where the slope is affine in the target the curvature is the same
+    wherever targets are, and they are left as they are: targets less a number are a column more in memory.
 
     Parameters
     ----------
@@ -137,5 +139,7 @@ def middle_of_targets(corrected: CorrectedLoss, records: Records, region: Region
     is_free = release.fit_intercept and type(region) is Region and release.coupling is None
     if not is_free or len(corrected.declared.scores) != 1 or corrected.method in _BOUNDED_BY_LENGTH:
         return 0.0
-    rule = rule_for(corrected)
-    return 0.0 if rule is None or rule.divides else float(np.median(records.tested.target[:]))
+    rule, loss = rule_for(corrected), corrected.declared
+    if rule is None or rule.divides or is_affine(loss.expression.diff(loss.scores[0]), loss.target):
+        return 0.0
+    return float(np.median(records.tested.target[:]))
