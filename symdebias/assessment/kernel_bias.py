@@ -59,7 +59,7 @@ def released_records(
     target: float,
     *,
     nodes: int,
-    active: FloatArray | None = None,
+    active: BooleanArray | None = None,
     scales: FloatArray | None = None,
     noise_on: tuple[bool, bool] = (True, True),
     far: bool = False,
@@ -79,9 +79,9 @@ def released_records(
     parts: list[Rule] = []
     places: list[tuple[Any, bool]] = []
     if along is not None:
-        added, rows = _together(release, along, active, nodes)
+        added, summed = _together(release, along, active, nodes)
         parts.append(added)
-        places.append((rows, False))
+        places.append((summed, False))
     for place, noise in release.noises(count) if noise_on[0] else ():
         if along is not None and sums.is_summable(noise):
             continue
@@ -131,7 +131,9 @@ def released_records(
     return SeenRecord(np.ascontiguousarray(seen[:, :-1]), seen[:, -1].copy(), whole.weights)
 
 
-def _together(release: Release, along: FloatArray, active: FloatArray | None, nodes: int) -> tuple[Rule, IntegerArray]:
+def _together(
+    release: Release, along: FloatArray, active: BooleanArray | None, nodes: int
+) -> tuple[Rule, IntegerArray]:
     """Return the rule of the noise that is summed, and the columns that it is of; the target is one after the last."""
     count = len(along) - 1
     rows: list[int] = []
@@ -207,7 +209,7 @@ class _Point:
 
     record: FloatArray  # Of shape (p,).
     theta: FloatArray  # Of shape (Q,).
-    active: FloatArray  # Of shape (p,): whether a column's noise is integrated over.
+    active: BooleanArray  # Of shape (p,): whether a column's noise is integrated over.
     targets: FloatArray  # The targets that are tried there, or their codes.
 
 
@@ -349,7 +351,7 @@ class _Edge:
         noises = self.correction.release.noises(self.correction.columns)
         return {place.start: len(noise.inputs) for place, noise in noises if isinstance(noise, ChannelNoise)}
 
-    def _only_one_of(self, active: FloatArray) -> FloatArray:
+    def _only_one_of(self, active: BooleanArray) -> BooleanArray:
         """Return marks of the columns that take part, with one of those left that may be taken out."""
         choice = [
             part.column
@@ -363,7 +365,7 @@ class _Edge:
         return left
 
     def _within(
-        self, theta: FloatArray, record: FloatArray, active: FloatArray, targets: FloatArray, far: tuple[bool, bool],
+        self, theta: FloatArray, record: FloatArray, active: BooleanArray, targets: FloatArray, far: tuple[bool, bool],
         *, held: FloatArray | None = None,
     ) -> _Point:  # fmt: skip
         """Return a point of the domain; `held` has the codes of categories, or none.
@@ -569,7 +571,7 @@ def _active(
     every: bool,
     noisiest: bool = False,
     summing: _Summing | None = None,
-) -> FloatArray:
+) -> BooleanArray:
     """Return which columns with additive noise take part at a point: few enough for a product rule.
 
     They are drawn, or those with the most noise.
@@ -626,7 +628,7 @@ def shares_target(release: Release, noise: AdditiveNoise | SphericalNoise | Zona
     return isinstance(noise, (SphericalNoise, ZonalNoise)) and isinstance(release.target_noise, CoordinateNoise)
 
 
-def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Release, columns: int) -> None:
+def _silence(theta: FloatArray, active: BooleanArray, declared: Loss, release: Release, columns: int) -> None:
     """Set the parameters of columns that are not integrated over to 0, of a loss in scores."""
     if not declared.scores:
         return
@@ -637,7 +639,7 @@ def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Rel
 
 
 def _nodes(
-    release: Release, active: FloatArray, columns: int, summing: _Summing | None, *, most: int = _MOST_NODES
+    release: Release, active: BooleanArray, columns: int, summing: _Summing | None, *, most: int = _MOST_NODES
 ) -> tuple[int, int]:
     """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
     fixed = 1

@@ -479,53 +479,54 @@ def require_promised(records: Records, theta: FloatArray, radius: float, *, is_r
 
 def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: float) -> FloatArray:
     """Return sums of w b and of (w b)^2, where b is the square of how far an estimate of a true score lies beyond R."""
-    beyond = np.square(np.maximum(np.abs(_estimated(part, theta, is_residual)[0]) - radius, 0.0))
+    beyond = np.square(np.maximum(np.abs(_estimates(part, theta, is_residual)) - radius, 0.0))
     return np.array([part.weights @ beyond, part.weights**2 @ np.square(beyond)])
 
 
 def _first_moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[float, float, float, float, float]:
     """Return the weighted sum of estimates, their extremes, a bound, and the noise."""
-    first, bound, noise = _estimated(part, theta, is_residual)
-    own = first[part.weights > 0]
-    low, high = float(own.min(initial=math.inf)), float(own.max(initial=-math.inf))
-    return float(part.weights @ first), low, high, bound, noise
-
-
-def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> FloatArray:
-    """Return sums of w q, w^2 q, w^2 q^2 and w^2, q an unbiased estimate of the square about a number."""
-    # About the mean: squares of numbers far from 0 leave nothing of how these vary.
-    scores, extra = _scores_of(part, theta, is_residual, middle)
-    squares, weights = scores.squares, part.weights
-    squares -= extra
-    weighed = weights * squares
-    return np.array([weights @ squares, weights @ weighed, weighed @ weighed, weights @ weights])
-
-
-def _scores_of(
-    part: Records, theta: FloatArray, is_residual: bool, middle: float = 0.0
-) -> tuple[ReleasedScores, float]:
-    """Return the scores of records less a number, or their residuals, the score less a released target.
-
-    Beside them is the noise variance of the target.
-    """
     scores = ReleasedScores.of(part, theta)
-    if not is_residual:
-        return scores.less(middle), 0.0
-    noise = part.release.target_noise
-    extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
-    return replace(scores, linear=scores.linear - part.target - middle), extra
-
-
-def _estimated(part: Records, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float]:
-    """Return unbiased estimates of true scores or residuals, a bound on true ones, and the noise variance."""
-    scores, _ = _scores_of(part, theta, is_residual)
+    total, low, high = 0.0, math.inf, -math.inf
+    for own, target, weights in _at_a_time(part, scores):
+        first = own.estimates - target if is_residual else own.estimates
+        total += float(weights @ first)
+        if not weights.all():
+            first = first[weights > 0]
+        low, high = min(low, float(first.min(initial=math.inf))), max(high, float(first.max(initial=-math.inf)))
     bound = scores.bound
     if is_residual and part.release.target_noise is None:
         bound += float(np.abs(part.target[part.weights > 0]).max(initial=0.0))
     elif is_residual:
         declared = part.release.target_radius
         bound += math.inf if declared is None else declared
-    return scores.estimates, bound, scores.noise
+    return total, low, high, bound, scores.noise
+
+
+def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> FloatArray:
+    """Return sums of w q, w^2 q, w^2 q^2 and w^2, q an unbiased estimate of the square about a number."""
+    # About the mean: squares of numbers far from 0 leave nothing of how these vary.
+    noise = part.release.target_noise if is_residual else None
+    extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
+    total = np.zeros(4)
+    for own, target, weights in _at_a_time(part, ReleasedScores.of(part, theta)):
+        squares = replace(own, linear=own.linear - target - middle if is_residual else own.linear - middle).squares
+        squares -= extra
+        weighed = weights * squares
+        total += weights @ squares, weights @ weighed, weighed @ weighed, weights @ weights
+    return total
+
+
+def _at_a_time(part: Records, scores: ReleasedScores) -> Iterator[tuple[ReleasedScores, FloatArray, FloatArray]]:
+    """Yield the scores, targets and weights of some records after the others: columns of all of them take room."""
+    for start in range(0, len(part), _NUMBERS):
+        rows = slice(start, start + _NUMBERS)
+        yield scores.taken(rows), part.target[rows], part.weights[rows]
+
+
+def _estimates(part: Records, theta: FloatArray, is_residual: bool) -> FloatArray:
+    """Return unbiased estimates of true scores, or of residuals, the score less a released target."""
+    estimates = ReleasedScores.of(part, theta).estimates
+    return estimates - part.target if is_residual else estimates
 
 
 def _require_additive_squares(noise: ZonalNoise) -> None:

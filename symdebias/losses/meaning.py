@@ -111,6 +111,9 @@ def is_of_residual(loss: "Loss") -> bool:
         return False
     residual = sp.Dummy("residual", real=True)
     moved = loss.expression.xreplace({loss.target: loss.scores[0] + residual})
+    # A condition such as u < u + r says r > 0.
+    conditions = moved.atoms(sp.core.relational.Relational)
+    moved = moved.xreplace({one: one.func(_limits.expand(one.lhs - one.rhs), 0) for one in conditions})
     return not moved.has(loss.scores[0]) or not _limits.expand(moved).has(loss.scores[0])
 
 

@@ -7,7 +7,7 @@ from instances import ARGUMENTS, U, Y, margin_loss
 from scipy import optimize
 
 import symdebias as sd
-from symdebias.losses.meaning import meaning_of
+from symdebias.losses.meaning import is_of_residual, meaning_of
 
 # Name -> (what is predicted, the number, whether exp(-loss) sums to a constant).
 CATALOGUE = {
@@ -78,3 +78,12 @@ def test_the_sign_is_that_of_the_coding():
     swapped = sd.Loss(sp.log(1 + sp.exp(Y * U)), score=U, target=Y, target_values=(-1, 1))
     folded = margin_loss(sp.sin(2 * Y * U) + sp.exp(-Y * U / 2))
     assert (meaning_of(swapped).sign, meaning_of(folded).sign) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_so"),
+    [(Y > U, True), (U < Y, True), (sp.Abs(U - Y) <= 1, True), (Y > 0, False), (U < 2 * Y, False)],
+)
+def test_conditions_of_a_residual_are_read_as_such(condition, is_so):
+    loss = sd.Loss(sp.Piecewise((0.9 * (Y - U), condition), (0.1 * (U - Y), True)), score=U, target=Y)
+    assert is_of_residual(loss) is is_so
