@@ -8,7 +8,7 @@ from instances import LOSSES, NON_NEGATIVE
 
 import symdebias as sd
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.in_turn]
 
 SCALAR = [name for name, loss in LOSSES.items() if len(loss.scores) == 1]
 COUNTS = {"poisson", "negative_binomial", *NON_NEGATIVE}
