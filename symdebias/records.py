@@ -308,6 +308,14 @@ class Records:
             seen["ahead"] = source, {asked: (matrix, own - by) for asked, (matrix, own) in ahead.items()}
         return replace(self, target=target, lowered_by=self.lowered_by + by, seen=seen)
 
+    def as_given(self, theta: FloatArray) -> FloatArray:
+        """Return parameters for the targets that were given: an intercept, the last, takes up what they are more."""
+        if not self.lowered_by:
+            return theta
+        found = theta.copy()
+        found[-1] += self.lowered_by
+        return found
+
     def completing(self, penalty: FloatArray) -> "Records":
         """Return these records with Hessians that are completed where the loss and a penalty leave them singular.
 

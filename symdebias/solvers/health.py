@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, VarianceWarning
-from symdebias.records import LOOKED_AT, Records
+from symdebias.records import LOOKED_AT, Records, size_by
 from symdebias.solvers.curvature import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import inverse_root, units_of
@@ -305,7 +305,7 @@ class Examination:
                 if not correction.is_exact:
                     meat = self._meat(theta, penalty)
                     error = score_error(found + np.diag(penalty), meat, float(records.present), metric)
-                    length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
+                    length = size_by(metric, theta) if known is None else known.extent(theta)
                     uncertainty = error / length if length > 0 else math.inf
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:

@@ -337,7 +337,7 @@ def estimated(
         inference=inference,
         diagnostics={
             "stages": estimate.stages,
-            "start": "given" if given is not None else "zero" if pilot is None else "pilot",
+            "start": estimate.start,
             "pilot": None if pilot is None else frame.reported_pilot(pilot.as_diagnostics(origin)),
             "safeguards": tuple(safeguards),
             "hessian": estimate.hessian,
@@ -395,8 +395,8 @@ def _require_near_zero(records: Records, metric: FloatArray) -> None:
     names = [records.correction.design.parameters[place] for place in far[np.ptp(rows, axis=0) > 0]]
     if names:
         raise DivergenceError(
-            f"{', '.join(names[:_NAMED])} is so far from 0 beside its spread that rounding leaves nothing of what it "
-            "says. Give the column less a number near its mean: only the intercept changes."
+            f"rounding leaves nothing of what {', '.join(names[:_NAMED])} says, so far from 0 beside its spread. Give "
+            "each such column less a number near its mean: only the intercept changes."
         )
 
 
@@ -458,6 +458,7 @@ class _Estimate:
     root: Root
     hessian: str
     pilot: Pilot | None
+    start: str  # Where the search began: "given", "zero", "least squares" or "pilot".
     stages: int
     health: Health
 
@@ -489,15 +490,14 @@ class _Search:
         DivergenceError
             The pilot does not settle, there is no minimum near it, or the fit is lost.
         """
-        pilot, stages = None, 1
+        pilot, stages, start = None, 1, "pilot" if self.start is None else "given"
         if self.known is not None and self.known.wants_a_pilot:
             pilot = pilot_of(
                 self.known, self.checked, self.penalty, self.region, start=self.start, by_surrogate=by_surrogate
             )
             resolved, records, root, hessian, stages = self._near(pilot)
         else:
-            begin = self.region.inside(self._first if self.start is None else self.start)
-            resolved, records, root, hessian = self._minimum(begin, math.inf, math.inf)
+            (resolved, records, root, hessian), start = self._without_pilot()
         # Room for what follows.
         vars(self).pop("_part", None)
         metric = of_curvatures(root.derivatives.hessian) if self.is_free_form else self.metric
@@ -505,15 +505,31 @@ class _Search:
             records, root.theta, self.penalty, metric, hessian=root.derivatives.hessian,
             with_curvature=not root.on_boundary, known=self.known,
         )  # fmt: skip
-        health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
-        return _Estimate(resolved, records, root, hessian, pilot, stages, health)
+        health.refuse(records.as_given(root.theta), "Raise l2, use more records, or release with less noise.")
+        return _Estimate(resolved, records, root, hessian, pilot, start, stages, health)
 
-    @property
-    def _first(self) -> FloatArray:
-        """Where a loss without a pilot is fitted from: far from the residuals a loss may have no curvature."""
-        if self.known is not None and self.known.parts.is_residual:
-            return self.known.least_squares(self.penalty)
-        return np.zeros(len(self.penalty))
+    def _without_pilot(self) -> tuple[tuple[CorrectedLoss, Records, Root, str], str]:
+        """Return the minimum next to a start, and which that was: the one that was given, or zero.
+
+        Far from the residuals a loss may have no curvature: of residuals it is that next to least squares where nothing
+        was found from zero.
+
+        Raises
+        ------
+        DivergenceError
+            There is none; the message is that of the first.
+        """
+        if self.start is not None:
+            return self._minimum(self.region.inside(self.start), math.inf, math.inf), "given"
+        try:
+            return self._minimum(self.region.inside(np.zeros(len(self.penalty))), math.inf, math.inf), "zero"
+        except DivergenceError:
+            if self.known is None or not self.known.parts.is_residual:
+                raise
+            begin = self.region.inside(self.known.least_squares(self.penalty))
+            with contextlib.suppress(SymdebiasError):
+                return self._minimum(begin, math.inf, math.inf), "least squares"
+            raise
 
     def _near(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
         """Return the minimum next to the pilot, of a surrogate for more noise where its own has none.
@@ -540,7 +556,7 @@ class _Search:
             size = known.size(centre)
             reach = _REACH * max(size, pilot.unit) + _UNCERTAIN * min(pilot.uncertainty, size)
             # The last stage is on all records.
-            within = MOVED * size if self._is_designed_here and stage < _MOST_STAGES else math.inf
+            within = MOVED * known.extent(centre) if self._is_designed_here and stage < _MOST_STAGES else math.inf
             resolved, records, root, hessian = self._minimum(
                 centre, reach, (within if tells else math.inf) if by_a_part else None, seeks=tells and stage == 1
             )
@@ -548,9 +564,13 @@ class _Search:
                 break
             centre, by_a_part = root.theta, by_a_part and tells
         if root.at_reach:
+
+            def norm(theta: FloatArray) -> float:
+                return float(np.linalg.norm(self.checked.as_given(theta)))
+
             raise DivergenceError(
                 "no minimum of the mean corrected loss was found near the pilot estimate: from ||theta|| = "
-                f"{np.linalg.norm(pilot.theta):.4g} the search went on to {np.linalg.norm(root.theta):.4g} without "
+                f"{norm(pilot.theta):.4g} the search went on to {norm(root.theta):.4g} without "
                 "an end. Raise l2, use more records, or release with less noise."
             )
         return resolved, records, root, hessian, stage

@@ -87,6 +87,9 @@ def newton(
     def root(end: FloatArray, found: Derivatives, step: int, last: float, least: float) -> Root:
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
 
+    def last_of(again: FloatArray) -> float:
+        return length(again) / scale if scale > 0 else 0.0
+
     correction.limits.require(theta, finite_variance=True, at="at the start")
     before = derivatives(theta, part is not None and with_meat)
     require_finite(records, before, theta)
@@ -102,7 +105,7 @@ def newton(
         except np.linalg.LinAlgError as error:
             raise DivergenceError(
                 "the curvature of the mean corrected loss is lost to rounding at theta of norm "
-                f"{np.linalg.norm(theta):.4g} (step {step}): theta has followed the noise, and there is no root near "
+                f"{_norm(records, theta):.4g} (step {step}): theta has followed the noise, and there is no root near "
                 "the pilot. Raise l2, use more records, or release with less noise."
             ) from error
         curved = max(curved, least)
@@ -126,10 +129,10 @@ def newton(
                 apart = np.linalg.solve(matrix, (bends - bends.mean(axis=0)).T).T
                 off = math.sqrt(sum(length(one) ** 2 for one in apart) / (_PIECES * (_PIECES - 1)))
                 if length(again) <= _POLISHED * scale and off <= _TOLD * scale and allowed(end + again):
-                    return root(end + again, before, step, length(again) / scale, least)
+                    return root(end + again, before, step, last_of(again), least)
             again = near.minimiser(end, records.mean_gradient(end) + penalty * end, matrix) - end
             if length(again) <= _POLISHED * scale and allowed(end + again):
-                return root(end + again, before, step, length(again) / scale, least)
+                return root(end + again, before, step, last_of(again), least)
         if size <= arrived and has_meat and allowed(theta + move):
             return root(theta + move, before, step, size, least)
         share = 1.0
@@ -144,7 +147,7 @@ def newton(
             share /= 2
         else:
             raise DivergenceError(
-                f"Newton's method found no lower mean corrected loss from theta of norm {np.linalg.norm(theta):.4g} on "
+                f"Newton's method found no lower mean corrected loss from theta of norm {_norm(records, theta):.4g} on "
                 f"(step {step}): there is no root near the pilot. Raise l2, use more records, or release with less "
                 "noise."
             )
@@ -163,6 +166,11 @@ def is_allowed(correction: Correction, theta: FloatArray) -> bool:
     except (NoExactCorrectionError, InfiniteVarianceError):
         return False
     return True
+
+
+def _norm(records: Records, theta: FloatArray) -> float:
+    """Return ||theta|| as it is told: of the targets that were given."""
+    return float(np.linalg.norm(records.as_given(theta)))
 
 
 def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
@@ -198,7 +206,7 @@ def _require_held(
             size = float(np.abs(gradient) @ np.abs(direction))
         if math.isfinite(falls) and falls < -1e-9 * size:
             raise DivergenceError(
-                f"the estimate runs away: from theta of norm {np.linalg.norm(theta):.4g} on the mean corrected loss "
+                f"the estimate runs away: from theta of norm {_norm(records, theta):.4g} on the mean corrected loss "
                 "falls without end, and nothing in these records holds theta back. Raise l2, use more records, or "
                 "release with less noise."
             )
@@ -213,7 +221,7 @@ def require_finite(records: Records, found: Derivatives, theta: FloatArray) -> N
     worst = int(np.argmax([size if math.isfinite(size) else math.inf for _, size, _ in parts]))
     bad, size, _ = parts[worst]
     raise DivergenceError(
-        f"the corrected loss is not finite at ||theta|| = {np.linalg.norm(theta):.4g}: record {counts[worst] + bad} "
+        f"the corrected loss is not finite at ||theta|| = {_norm(records, theta):.4g}: record {counts[worst] + bad} "
         f"has a gradient of {size:.3g}. Give start=, or bound theta with radius=."
     )
 

@@ -108,10 +108,10 @@ def pilot_of(
             theta, unit, rungs, uncertainty, signs = climbed
             if stride == 1 and signs:
                 raise DivergenceError(
-                    f"the pilot estimate is lost (||theta|| = {np.linalg.norm(theta):.4g}): {signs}. Raise l2, use "
-                    "more records, or release with less noise."
+                    f"the pilot estimate is lost (||theta|| = {np.linalg.norm(part.as_given(theta)):.4g}): {signs}. "
+                    "Raise l2, use more records, or release with less noise."
                 )
-            if stride == 1 or (not signs and uncertainty <= _SURE * max(known.size(theta), 1e-3 * unit)):
+            if stride == 1 or (not signs and uncertainty <= _SURE * max(known.extent(theta), 1e-3 * unit)):
                 return Pilot(theta, known, uncertainty, len(part), rungs, unit)
         stride = max(1, stride // _MORE)
 
@@ -155,12 +155,13 @@ def _climb(
         size = known.size(theta)
         if size > _WIDEST * unit:
             raise _ran_away(part, theta, start)
-        if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
+        if not root.at_reach and moved <= _SETTLED * max(known.extent(theta), 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
     found = records.derivatives_or_differences(known.metric)[0](theta, True)
     uncertainty = score_error(found.hessian + np.diag(penalty), found.meat, records.total, known.metric)
-    curvature, share = None, uncertainty / size if size > 0 else math.inf
+    extent = known.extent(theta)
+    curvature, share = None, uncertainty / extent if extent > 0 else math.inf
     if not (root.on_boundary or penalty.any()):
         curvature, _ = least_curvature(records, theta, penalty, known.metric, found.hessian)
     return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(records.correction, curvature, share))
@@ -172,7 +173,8 @@ def _ran_away(part: Records, theta: FloatArray, start: FloatArray | None) -> Div
     hints = "" if frame.place is None else " Look at the units of the offset, too."
     if start is not None:
         hints += " It began at start=: leave that out, or begin nearer to 0, where the noise of scores is small."
+    norm = float(np.linalg.norm(frame.reported(part.as_given(theta))))
     return DivergenceError(
-        f"the pilot estimate runs away (||theta|| = {np.linalg.norm(frame.reported(theta)):.4g}): nothing in "
-        f"{len(part):,} records holds theta back. Use more records, raise l2, or release with less noise.{hints}"
+        f"the pilot estimate runs away (||theta|| = {norm:.4g}): nothing in {len(part):,} records holds "
+        f"theta back. Use more records, raise l2, or release with less noise.{hints}"
     )

@@ -290,6 +290,14 @@ class ReleasedRecords:
         """Return the root mean square of the released score."""
         return math.sqrt(max(float(theta @ self.metric @ theta), 0.0))
 
+    def extent(self, theta: FloatArray) -> float:
+        """Return what moves of theta are measured by: the size of the score, of residuals at least that of targets.
+
+        Where scores are small beside what targets spread by, a move of all of theta changes no residual by much.
+        """
+        size = self.size(theta)
+        return max(size, math.sqrt(self.mean_square(np.zeros_like(theta)))) if self.parts.is_residual else size
+
     def score_variance(self, theta: FloatArray) -> float:
         """Return the mean noise variance of the score."""
         return float(theta @ self.noise @ theta)

@@ -421,7 +421,7 @@ class _Descents:
             descent, notes, reached = self._trained(run, resolved, frame.reported(first + origin), stage - 1)
             health, examination = self._examined(lowered, descent, origin, known)
             found = frame.lifted(descent.result) - origin
-            if growth == 1.0 and known.size(found - centre) <= MOVED * size:
+            if growth == 1.0 and known.size(found - centre) <= MOVED * known.extent(centre):
                 break
             centre = found
         designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics(origin)), "stages": stage}

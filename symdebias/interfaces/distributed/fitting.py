@@ -263,7 +263,7 @@ def sgd(
         first = None if begin is None else frame.reported(begin + origin)
         found = _averaged(run, frame.loss(resolved), options, first, rng)
         theta = frame.lifted(found.theta) - origin
-        if known is None or begin is None or known.size(theta - begin) <= MOVED * known.size(begin):
+        if known is None or begin is None or known.size(theta - begin) <= MOVED * known.extent(begin):
             break
         begin = theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)
