@@ -124,6 +124,8 @@ def _climb(
     unit = 1.0
     if known.parts.is_residual:
         unit = math.sqrt(max(known.mean_square(np.zeros(len(penalty))), 1e-300))
+    # Beside what targets spread by a move changes no residual by much.
+    least = unit if known.parts.is_residual else 1e-3 * unit
     reach = _FIRST * unit
     aim = theta
     if not known.size(theta) > 0:
@@ -155,7 +157,7 @@ def _climb(
         size = known.size(theta)
         if size > _WIDEST * unit:
             raise _ran_away(part, theta, start)
-        if not root.at_reach and moved <= _SETTLED * max(known.extent(theta), 1e-3 * unit):
+        if not root.at_reach and moved <= _SETTLED * max(size, least):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
     found = records.derivatives_or_differences(known.metric)[0](theta, True)

@@ -291,12 +291,19 @@ class ReleasedRecords:
         return math.sqrt(max(float(theta @ self.metric @ theta), 0.0))
 
     def extent(self, theta: FloatArray) -> float:
-        """Return what moves of theta are measured by: the size of the score, of residuals at least that of targets.
+        """Return what moves of theta are measured by: the size of the score, of residuals at least a usual target.
 
         Where scores are small beside what targets spread by, a move of all of theta changes no residual by much.
+        Surrogates are held to it; of an exact correction it is the size of the score.
         """
         size = self.size(theta)
-        return max(size, math.sqrt(self.mean_square(np.zeros_like(theta)))) if self.parts.is_residual else size
+        is_held = self.parts.is_residual and not self.corrected.is_exact
+        return max(size, self._usual_target) if is_held else size
+
+    @functools.cached_property
+    def _usual_target(self) -> float:
+        """The size of a target; few of them may be much larger."""
+        return float(np.median(np.abs(self.sample_of().target)))
 
     def score_variance(self, theta: FloatArray) -> float:
         """Return the mean noise variance of the score."""

@@ -955,3 +955,18 @@ def test_scores_that_hardly_vary_are_settled_at_once():
         fit = sd.m_estimate(sd.debias(sd.losses.huber(), release), noised.X, noised.y + shift)
         assert fit.diagnostics["stages"] == 1
         assert np.all(np.abs(fit.theta - [0, 0, 5 + shift]) < 5 * fit.standard_errors)
+
+
+@pytest.mark.parametrize(("share", "by"), [(0.01, 1e3), (0.001, 1e4)])
+def test_few_far_targets_do_not_tell_how_far_a_surrogate_reaches(share, by):
+    """Held against their root mean square a fit stayed where its surrogate did not belong, or was not settled."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(210_000, 2))
+    y = X @ [1.0, -0.5] + 2 + rng.normal(size=len(X)) + np.where(rng.random(len(X)) < share, by, 0.0)
+    clean = sd.Release(features=None, noiseless=("a", "b"), fit_intercept=True)
+    truth = sd.m_estimate(sd.debias(sd.losses.expectile(0.3), clean), X, y).theta
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.4), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=0)
+    fit = sd.m_estimate(sd.debias(sd.losses.expectile(0.3), release), noised.X, noised.y)
+    assert np.all(np.abs(fit.theta - truth) < 4 * fit.standard_errors)
+    assert np.all(fit.bias_bound < fit.standard_errors)
