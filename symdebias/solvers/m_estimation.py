@@ -106,7 +106,8 @@ def m_estimate(
         as well.
     start : array of shape (q,) or (K, q), optional
         Where the pilot begins, in place of zero: a warm start. A loss without a pilot (several scores, a free-form
-        loss) is fitted from there, or from zeros; a loss of the residual from least squares.
+        loss) is fitted from there, or from zeros; a loss of the residual also from least squares, where nothing was
+        found from zeros.
     sample_weight : array of shape (n,), optional
         Non-negative weights.
     noise_scale : array of shape (n,) or (n, p), optional
