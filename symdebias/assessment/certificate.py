@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, kernel_biases, true_codes
+from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, has_affine_target, kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
-from symdebias.derivation import Series, Uncorrected, is_affine, is_residual_loss
+from symdebias.derivation import Series, Uncorrected, is_residual_loss
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import exactly
 
@@ -268,14 +268,12 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
 
 def _target_noise(correction: Correction) -> TargetNoise:
     """Return the noise of the target as the mean of a loss of one score depends on it."""
-    noise, program = TargetNoise.of(correction.loss, correction.release), correction.program
+    noise = TargetNoise.of(correction.loss, correction.release)
     if noise.variance == 0:
         return noise
     if is_residual_loss(correction.loss):
         return replace(noise, joins=True)
-    pairs = (correction.loss.expression, correction.loss.target), (program.expression, program.target)
-    # Where the target stands alone its noise has no part in a mean.
-    return replace(noise, variance=0.0) if all(is_affine(*pair) for pair in pairs) else noise
+    return replace(noise, variance=0.0) if has_affine_target(correction) else noise
 
 
 def _of_columns(correction: Correction, theta_radius: float) -> Certificate:

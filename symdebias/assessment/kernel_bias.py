@@ -229,11 +229,9 @@ class _Summing:
         places = tuple(
             (part.column, part.parameter) for part in release.design(count).linear if sums.is_summable(part.noise)
         )
-        loss, program = correction.loss, correction.program
         own = None if release.clips_target else release.target_noise
-        joins = sums.is_summable(own) and is_residual_loss(loss)
-        pairs = (loss.expression, loss.target), (program.expression, program.target)
-        alone = isinstance(own, AdditiveNoise) and all(is_affine(*pair) for pair in pairs)
+        joins = sums.is_summable(own) and is_residual_loss(correction.loss)
+        alone = isinstance(own, AdditiveNoise) and has_affine_target(correction)
         return cls(places, count, -1.0 if joins else 0.0, not alone)
 
     def size(self, nodes: int) -> int:
@@ -266,7 +264,7 @@ class _Edge:
     theta_radius: float
     targets: tuple[float, ...]
     has_channel: bool  # Whether a channel noises the target, so that all of them are tried together.
-    summing: "_Summing | None"  # The noise that is integrated over together.
+    summing: _Summing | None  # The noise that is integrated over together.
 
     def largest(self, size_of: Callable[[_Point], tuple[float, float]]) -> Iterator[_Point]:
         """Yield points where the bias of the loss, or of the gradient, is about the largest.
@@ -382,6 +380,15 @@ class _Edge:
             moved.append(vector * (radius / length) if length > radius or (stretched and length > 0) else vector)
         theta, record = moved
         return _Point(_allowed(self.rng, self.correction.release, record, held), theta, active, targets)
+
+
+def has_affine_target(correction: Correction) -> bool:
+    """Whether a target stands alone, in the loss and in its correction: noise of it then has no part in a mean."""
+    pairs = (
+        (correction.loss.expression, correction.loss.target),
+        (correction.program.expression, correction.program.target),
+    )
+    return all(is_affine(*pair) for pair in pairs)
 
 
 def _is_searched(correction: Correction) -> bool:

@@ -11,7 +11,7 @@ from symdebias._arrays import FloatArray
 from symdebias._rows import runs
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
-from symdebias.records import Derivatives, Records
+from symdebias.records import Derivatives, Records, size_by
 from symdebias.solvers.metric import LEAST_SHARE, positive
 from symdebias.solvers.regions import Near
 
@@ -81,8 +81,7 @@ def newton(
         return is_allowed(correction, point)
 
     def length(move: FloatArray) -> float:
-        metric = near.metric_at(before.hessian + ridge)
-        return math.sqrt(max(float(move @ metric @ move), 0.0))
+        return size_by(near.metric_at(before.hessian + ridge), move)
 
     def root(end: FloatArray, found: Derivatives, step: int, last: float, least: float) -> Root:
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)

@@ -14,6 +14,7 @@ from scipy.optimize import brentq, lsq_linear
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import POSITIVE
+from symdebias.records import size_by
 from symdebias.solvers.metric import of_curvatures
 
 # Newton's steps, after which halving alone would have arrived.
@@ -125,7 +126,7 @@ class Near:
         move = theta - self.centre
         # What is too far for its square is at an infinite distance.
         with np.errstate(over="ignore"):
-            return math.sqrt(max(float(move @ self.metric @ move), 0.0))
+            return size_by(self.metric, move)
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the minimum of the quadratic over both sets; see `Region.minimiser`."""

@@ -21,7 +21,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
-from symdebias.records import Records, stride_to
+from symdebias.records import Records, size_by, stride_to
 from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.moments import Moments, moments_of_records
@@ -288,7 +288,7 @@ class ReleasedRecords:
 
     def size(self, theta: FloatArray) -> float:
         """Return the root mean square of the released score."""
-        return math.sqrt(max(float(theta @ self.metric @ theta), 0.0))
+        return size_by(self.metric, theta)
 
     def extent(self, theta: FloatArray) -> float:
         """Return what moves of theta are measured by: the size of the score, of residuals at least a usual target.
