@@ -280,7 +280,11 @@ class Kernels:
         return for_sums, for_gradient, for_kept
 
     def _tile(self, *, weighted: bool) -> tuple[Any, ...]:
-        return tiles.workspace(self.program, weighted=weighted, is_by_columns=tiles.by_columns(self.program))
+        return tiles.workspace(self.program, weighted=weighted, is_by_columns=self._is_by_columns)
+
+    @functools.cached_property
+    def _is_by_columns(self) -> bool:
+        return tiles.by_columns(self.program)
 
     def _whole(self, held: int | None) -> tuple[FloatArray, ...]:
         """Return workspaces for all parameters, one of which is held at 1, and their gradient; none without it."""

@@ -78,17 +78,17 @@ class RecordLoop:
         """The functions of `elementary` that these call."""
         return frozenset[str]().union(*(share.called for share in self._shares))
 
-    @property
+    @functools.cached_property
     def symbols(self) -> tuple[sp.Symbol, ...]:
         """The symbols of the statistics that are the same for all records."""
         return tuple(symbol for one, _ in self.placed for symbol in one.symbols)
 
-    @property
+    @functools.cached_property
     def record_symbols(self) -> tuple[sp.Symbol, ...]:
         """Those that vary with the record."""
         return tuple(symbol for one, _ in self.placed for symbol in one.record_symbols)
 
-    @property
+    @functools.cached_property
     def all_symbols(self) -> tuple[sp.Symbol, ...]:
         """All of them, statistic by statistic."""
         return tuple(symbol for one, _ in self.placed for symbol in (*one.record_symbols, *one.symbols))

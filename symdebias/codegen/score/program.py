@@ -271,7 +271,7 @@ class ScoreProgram:
         statements = self._statements("gradient")
         return gradient.accumulate(self._loop, statements, weighted=weighted, by_columns=by_columns)
 
-    @property
+    @functools.cached_property
     def slopes_kept(self) -> int | None:
         """How many slopes `accumulate` keeps of each record of a block, or None where they do not make its gradient."""
         return gradient.slopes_kept(self._loop)
