@@ -28,7 +28,7 @@ from symdebias.codegen.plain import plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.losses.meaning import is_of_residual
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.losses.shifts import completed, ignores_shifts
 from symdebias.reading import has_rows, in_blocks, is_long, of_table
 
@@ -535,7 +535,7 @@ class Records:
             The second moments of released records.
         """
         correction, size, unit = self.correction, size_by(metric, theta), 1.0
-        if correction.release.coupling is None and is_of_residual(correction.loss):
+        if correction.release.coupling is None and is_residual_loss(correction.loss):
             some = self.looked_at
             target = np.asarray(some.target[:])
             residuals = np.abs(some.correction.design.estimated_rows(np.asarray(some.matrix[:])) @ theta - target)

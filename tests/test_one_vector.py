@@ -10,8 +10,9 @@ from instances import U, Y, logistic_records
 from scipy import stats
 
 import symdebias as sd
-from symdebias.derivation import is_margin_loss, is_residual_loss
+from symdebias.derivation import is_margin_loss
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses.meaning import is_residual_loss
 
 SIGMA, C = 0.6, 0.7
 MARGIN = sd.Release(sd.GaussianMechanism.from_scale(SIGMA), target="margin")

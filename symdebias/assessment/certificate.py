@@ -12,8 +12,9 @@ from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, has_affi
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
-from symdebias.derivation import Series, Uncorrected, is_residual_loss
+from symdebias.derivation import Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.noise import exactly
 
 # Nodes of a rule for the mean of a surrogate, whose waves are slow against it.

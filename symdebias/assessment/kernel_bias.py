@@ -15,9 +15,10 @@ from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.assessment.score_bias import Biases, default_targets
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
-from symdebias.derivation import is_affine, is_residual_loss
+from symdebias.derivation import is_affine
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.mechanisms.clipping import in_ball
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, SphericalNoise

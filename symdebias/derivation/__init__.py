@@ -5,7 +5,7 @@ features by name (`features`). The result says what stands in the kernels' vecto
 the user should know.
 """
 
-from symdebias.derivation.coupled import in_columns, is_margin_loss, is_residual_loss
+from symdebias.derivation.coupled import in_columns, is_margin_loss
 from symdebias.derivation.features import hidden_score
 from symdebias.derivation.labels import is_affine, on_labels
 from symdebias.derivation.limits import Limits
@@ -39,7 +39,6 @@ __all__ = [
     "in_columns",
     "is_affine",
     "is_margin_loss",
-    "is_residual_loss",
     "method_of",
     "on_labels",
     "surrogate_parts",

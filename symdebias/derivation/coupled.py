@@ -17,6 +17,7 @@ from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.release import Release
 from symdebias.transforms.channel import rational
 
@@ -46,39 +47,15 @@ def is_margin_loss(loss: Loss, labels: tuple[float, float] = (-1.0, 1.0)) -> boo
     (score,) = loss.scores
     low, high = (rational(value) for value in labels)
     first = loss.expression.xreplace({loss.target: high})
-    return _same(first, loss.expression.xreplace({score: -score, loss.target: low}), (score,))
+    return _same(first, loss.expression.xreplace({score: -score, loss.target: low}), score)
 
 
-@functools.lru_cache(maxsize=256)
-def is_residual_loss(loss: Loss) -> bool:
-    """Whether a loss of one score is a function of the residual, the target less the score.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss.
-
-    Examples
-    --------
-    >>> from symdebias.losses import huber, logistic
-    >>> is_residual_loss(huber()), is_residual_loss(logistic())
-    (True, False)
-    """
-    if len(loss.scores) != 1 or not loss.expression.has(loss.target):
-        return False
-    (score,) = loss.scores
-    shift = sp.Dummy("r", real=True)
-    moved = loss.expression.xreplace({score: score + shift, loss.target: loss.target + shift})
-    return _same(moved, loss.expression, (score, loss.target, shift))
-
-
-def _same(first: sp.Expr, second: sp.Expr, variables: tuple[sp.Symbol, ...]) -> bool:
-    """Whether two expressions are the same function, as far as SymPy proves it."""
+def _same(first: sp.Expr, second: sp.Expr, score: sp.Symbol) -> bool:
+    """Whether two expressions are the same function of a score, as far as SymPy proves it."""
     if first == second:
         return True
-    grids = np.meshgrid(*(_POINTS + 0.1 * k for k in range(len(variables))), indexing="ij")
     with np.errstate(all="ignore"):
-        one, other = (np.broadcast_to(numeric(part, variables)(*grids), grids[0].shape) for part in (first, second))
+        one, other = (np.broadcast_to(numeric(part, (score,))(_POINTS), _POINTS.shape) for part in (first, second))
     if not np.allclose(one, other, rtol=1e-9, atol=1e-9, equal_nan=True):
         return False
     difference = first - second
@@ -88,9 +65,9 @@ def _same(first: sp.Expr, second: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
         return False
     if sp.simplify(difference) == 0:
         return True
-    # A sum of logarithms is constant where its derivatives, rational in exponentials, are 0.
-    at_zero = sp.simplify(difference.xreplace(dict.fromkeys(variables, sp.Integer(0))))
-    return at_zero == 0 and all(sp.simplify(stable.rewrite(sp.diff(difference, one))) == 0 for one in variables)
+    # A sum of logarithms is constant where its derivative, rational in exponentials, is 0.
+    at_zero = sp.simplify(difference.xreplace({score: sp.Integer(0)}))
+    return bool(at_zero == 0 and sp.simplify(stable.rewrite(sp.diff(difference, score))) == 0)
 
 
 @functools.lru_cache(maxsize=256)

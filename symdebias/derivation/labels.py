@@ -12,10 +12,10 @@ from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
-from symdebias.derivation.coupled import is_residual_loss
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release

@@ -15,6 +15,8 @@ from symdebias.losses.probes import DIGITS, EQUAL, PROBES, points
 if TYPE_CHECKING:
     from symdebias.losses.loss import Loss
 
+# Longer expressions are not simplified: SymPy's time for that grows without bound.
+_MOST_SIMPLIFIED = 200
 # Sizes of scores at which signs are compared.
 _SIZES = tuple(sp.Rational(text) for text in ("1/100", "2/10", "7/10", "14/10", "29/10", "61/10"))
 
@@ -73,7 +75,7 @@ def meaning_of(loss: "Loss") -> Meaning:
     told = {value: one for value, one in by_value.items() if one.has(*loss.scores)}
     values, losses = tuple(told), tuple(told.values())
     mean = _mean(loss)
-    number = loss.scores[0] if mean is None and is_of_residual(loss) else mean
+    number = loss.scores[0] if mean is None and is_residual_loss(loss) else mean
     return Meaning(values, losses, _is_likelihood(loss, losses), number, _sign(loss, losses))
 
 
@@ -105,16 +107,46 @@ def _mean(loss: "Loss") -> sp.Expr | None:
 
 
 @functools.lru_cache(maxsize=256)
-def is_of_residual(loss: "Loss") -> bool:
-    """Whether the loss depends on y - u alone."""
+def is_residual_loss(loss: "Loss") -> bool:
+    """Whether a loss of one score is a function of the residual, the target less the score, as far as SymPy proves it.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+
+    Examples
+    --------
+    >>> from symdebias.losses import huber, logistic
+    >>> is_residual_loss(huber()), is_residual_loss(logistic())
+    (True, False)
+    """
     if len(loss.scores) != 1 or not loss.expression.has(loss.target):
         return False
-    residual = sp.Dummy("residual", real=True)
-    moved = loss.expression.xreplace({loss.target: loss.scores[0] + residual})
+    (score,), residual = loss.scores, sp.Dummy("residual", real=True)
+    moved = loss.expression.xreplace({loss.target: score + residual})
     # A condition such as u < u + r says r > 0.
     conditions = moved.atoms(sp.core.relational.Relational)
     moved = moved.xreplace({one: one.func(_limits.expand(one.lhs - one.rhs), 0) for one in conditions})
-    return not moved.has(loss.scores[0]) or not _limits.expand(moved).has(loss.scores[0])
+    if not moved.has(score) or not _limits.expand(moved).has(score):
+        return True
+    # What takes long is tried where numbers say that it is worth it.
+    if moved.count_ops() > _MOST_SIMPLIFIED or not _is_constant(moved, score, residual):
+        return False
+    if not sp.simplify(moved).has(score):
+        return True
+    # A sum of logarithms does not change with the score where its slope is 0; one that jumps may.
+    jumps = moved.atoms(sp.core.relational.Relational, sp.floor, sp.ceiling, sp.sign, sp.Heaviside)
+    return not any(one.has(score) for one in jumps) and sp.simplify(sp.diff(moved, score)) == 0
+
+
+def _is_constant(expression: sp.Expr, score: sp.Symbol, residual: sp.Symbol) -> bool:
+    """Whether an expression is the same at all probes of the score, for each of the residual."""
+    for apart in PROBES:
+        values = [expression.xreplace({score: at, residual: apart}).evalf(DIGITS) for at in PROBES]
+        if not all(one.is_real and abs(one - values[0]) < EQUAL * (1 + abs(values[0])) for one in values):
+            return False
+    return True
 
 
 def _sign(loss: "Loss", losses: tuple[sp.Expr, ...]) -> int:

@@ -15,7 +15,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias.losses.loss import Loss
-from symdebias.losses.meaning import is_of_residual, meaning_of
+from symdebias.losses.meaning import is_residual_loss, meaning_of
 from symdebias.losses.probes import DIGITS, EQUAL
 
 # Scores, targets and offsets at which slopes are compared.
@@ -99,7 +99,7 @@ def offset_of(loss: Loss) -> Offset | None:
         )
     if loss.target_values is not None or not loss.expression.has(loss.target):
         return None
-    if is_of_residual(loss):
+    if is_residual_loss(loss):
         return Offset(divides=False)
     (u,), y, o = loss.scores, loss.target, sp.Dummy("o", real=True)
     slope = sp.diff(loss.expression, u)

@@ -10,10 +10,11 @@ import numpy as np
 
 from symdebias._domains import DELTA, EPSILON, POSITIVE, shown
 from symdebias._progress import progress_bar
-from symdebias.derivation import is_margin_loss, is_residual_loss
+from symdebias.derivation import is_margin_loss
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,

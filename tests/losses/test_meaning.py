@@ -1,5 +1,7 @@
 """What a loss says of its target, against likelihoods and means that were written by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -7,7 +9,7 @@ from instances import ARGUMENTS, U, Y, margin_loss
 from scipy import optimize
 
 import symdebias as sd
-from symdebias.losses.meaning import is_of_residual, meaning_of
+from symdebias.losses.meaning import is_residual_loss, meaning_of
 
 # Name -> (what is predicted, the number, whether exp(-loss) sums to a constant).
 CATALOGUE = {
@@ -86,4 +88,21 @@ def test_the_sign_is_that_of_the_coding():
 )
 def test_conditions_of_a_residual_are_read_as_such(condition, is_so):
     loss = sd.Loss(sp.Piecewise((0.9 * (Y - U), condition), (0.1 * (U - Y), True)), score=U, target=Y)
-    assert is_of_residual(loss) is is_so
+    assert is_residual_loss(loss) is is_so
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_so"),
+    [
+        (sp.log(sp.exp(U) + sp.exp(Y)) - (U + Y) / 2, True),
+        ((sp.exp(U) - sp.exp(Y)) / (sp.exp(U) + sp.exp(Y)), True),
+        (sp.cos(U) * sp.cos(Y) + sp.sin(U) * sp.sin(Y), True),
+        ((Y - U) ** 2 + U**2 / 1_000_000, False),
+        # Both agree at all scores that are looked at, and jump elsewhere.
+        ((Y - U) ** 2 + sp.Piecewise((1, U > 50), (0, True)), False),
+        ((Y - U) ** 2 + sp.floor(U / 50) - sp.floor((U + 3) / 50), False),
+    ],
+)
+def test_residuals_are_told_in_every_form(expression, is_so):
+    found = SimpleNamespace(expression=expression, scores=(U,), target=Y)
+    assert is_residual_loss.__wrapped__(found) is is_so

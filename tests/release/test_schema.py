@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import symdebias as sd
 from symdebias import _loss_names, losses
 from symdebias._columns import Table
-from symdebias.derivation import is_margin_loss, is_residual_loss
+from symdebias.derivation import is_margin_loss
 from symdebias.exceptions import PrivacyError
-from symdebias.losses.meaning import meaning_of
+from symdebias.losses.meaning import is_residual_loss, meaning_of
 from symdebias.release import Schema
 from symdebias.release.allocation import arguments_of, centre_and_scale, has_better_design, require_within
 
