@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -296,7 +296,7 @@ class Records:
         """Whether single records are at hand; not where they are read from a beginning to an end."""
         return has_any_row(self.matrix) and has_any_row(self.target)
 
-    def lowered(self, by: float) -> "Records":
+    def lowered(self, by: float) -> Self:
         """Return the same records with targets less a number, in every pass."""
         if isinstance(self.target, Rows):
             target: FloatArray | Rows = Rows.made_of(self.target, lambda rows: rows - by)
@@ -314,6 +314,14 @@ class Records:
             return theta
         found = theta.copy()
         found[-1] += self.lowered_by
+        return found
+
+    def as_lowered(self, theta: FloatArray) -> FloatArray:
+        """Return parameters for these targets from those for the targets that were given."""
+        if not self.lowered_by:
+            return theta
+        found = theta.copy()
+        found[-1] -= self.lowered_by
         return found
 
     def completing(self, penalty: FloatArray) -> "Records":

@@ -37,7 +37,7 @@ from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.metric import of_curvatures, positive, undecided
 from symdebias.solvers.moments import pays_to_compile, released_moments, require_large_enough, require_small_enough
 from symdebias.solvers.newton import Root, is_allowed, newton
-from symdebias.solvers.offsets import as_offset, middle_of_targets, with_offset
+from symdebias.solvers.offsets import as_offset, less_middle, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.remedies import measures
@@ -292,10 +292,8 @@ def estimated(
     part = (max(_THINNED, checked.present // _LARGEST_PART),) if checked.present >= _MANY else ()
     checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
     refuse_mismatch_of_some(corrected, checked)
-    origin = np.zeros(len(penalty))
-    if frame.place is None and (middle := middle_of_targets(corrected, checked, region)):
-        checked, origin[-1] = checked.lowered(middle), middle
-        given = None if given is None else given - origin
+    checked = less_middle(corrected, checked, region)
+    given = None if given is None else checked.as_lowered(given)
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):
@@ -330,7 +328,7 @@ def estimated(
     told, inference = frame.told(resolved, inference)
     return Fit.of(
         told,
-        frame.reported(theta + origin),
+        frame.reported(checked.as_given(theta)),
         solver="m_estimate",
         records=len(records),
         steps=root.steps,
@@ -339,7 +337,7 @@ def estimated(
         diagnostics={
             "stages": estimate.stages,
             "start": estimate.start,
-            "pilot": None if pilot is None else frame.reported_pilot(pilot.as_diagnostics(origin)),
+            "pilot": None if pilot is None else frame.reported_pilot(pilot.as_diagnostics(checked)),
             "safeguards": tuple(safeguards),
             "hessian": estimate.hessian,
             "last_step": root.last_step,

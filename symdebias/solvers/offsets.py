@@ -1,6 +1,6 @@
 """Records with an offset, as records of other targets and weights; see `symdebias.losses.offsets`."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from symdebias.noise import ChannelNoise
 from symdebias.records import Records
 from symdebias.release.known_term import require_place
 from symdebias.solvers.regions import Region
+
+_Run = TypeVar("_Run", bound=Records)
 
 # Sums of the squares of larger ones overflow.
 _LARGEST = 1e100
@@ -119,8 +121,8 @@ def as_offset(offset: Any, rows: int) -> FloatArray:
     return known
 
 
-def middle_of_targets(corrected: CorrectedLoss, records: Records, region: Region) -> float:
-    """Return the middle of the targets where an intercept takes it up, for a loss of the residual; else 0.
+def less_middle(corrected: CorrectedLoss, records: _Run, region: Region) -> _Run:
+    """Return records with targets less their middle where an intercept takes it up, for a loss of the residual.
 
     Fits of targets less a number are those of the targets, the intercept less that number. About 0 their residuals are
     as long as they spread, whatever their origin is. Where the slope is affine in the target the curvature is the same
@@ -138,8 +140,9 @@ def middle_of_targets(corrected: CorrectedLoss, records: Records, region: Region
     release = corrected.release
     is_free = release.fit_intercept and type(region) is Region and release.coupling is None
     if not is_free or len(corrected.declared.scores) != 1 or corrected.method in _BOUNDED_BY_LENGTH:
-        return 0.0
+        return records
     rule, loss = rule_for(corrected), corrected.declared
     if rule is None or rule.divides or is_affine(loss.expression.diff(loss.scores[0]), loss.target):
-        return 0.0
-    return float(np.median(records.tested.target[:]))
+        return records
+    middle = float(np.median(records.tested.target[:]))
+    return records.lowered(middle) if middle else records

@@ -49,10 +49,10 @@ class Pilot:
     rungs: int  # How many rungs the ladder had.
     unit: float  # The unit of the score: 1, or the spread of the target for a residual loss.
 
-    def as_diagnostics(self, origin: FloatArray | float = 0.0) -> dict[str, Any]:
-        """Return what a fit reports of its pilot, whose parameters count from an origin."""
+    def as_diagnostics(self, records: Records) -> dict[str, Any]:
+        """Return what a fit to some records reports of its pilot."""
         return {
-            "theta": self.theta + origin,
+            "theta": records.as_given(self.theta),
             "score_variance": self.known.score_variance(self.theta),
             "signal_variance": self.known.mean_square(self.theta),
             "uncertainty": self.uncertainty,

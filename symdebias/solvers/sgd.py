@@ -36,7 +36,7 @@ from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.moments import released_moments, require_small_enough
-from symdebias.solvers.offsets import middle_of_targets
+from symdebias.solvers.offsets import less_middle
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
@@ -316,11 +316,11 @@ def _trained(
             ended = descents.once(begin, with_intervals=covariance is not None)
         else:
             ended = descents.in_stages(None if start is None else begin)
-        theta, health = frame.lifted(ended.descent.result) - ended.origin, ended.health
+        theta, health = ended.theta, ended.health
         warn_of_inflation(health.inflation, stacklevel=4)
         said: str | None = None
         if not (ended.descent.on_ball or is_stream):
-            begun_at = frame.lifted(ended.descent.start) - ended.origin
+            begun_at = ended.run.as_lowered(frame.lifted(ended.descent.start))
             if covariance is None:
                 said, is_far = ended.examination.unarrived(begun_at, theta, penalty)
             else:
@@ -347,9 +347,7 @@ class _Ended:
     resolved : CorrectedLoss
         What was trained on.
     run : Records
-        The records under its correction, their targets less what `origin` says of the intercept.
-    origin : array of shape (Q,), float64
-        The parameters that those of `run` count from.
+        The records under its correction, their targets less a middle where that is what tells where descents go.
     known : ReleasedRecords or None
         What released records say of the distribution of scores.
     notes, designed : dict
@@ -358,7 +356,6 @@ class _Ended:
 
     resolved: CorrectedLoss
     run: Records
-    origin: FloatArray
     descent: Descent
     reached: Reached
     health: Health
@@ -366,6 +363,16 @@ class _Ended:
     known: ReleasedRecords | None
     notes: dict[str, Any]
     designed: dict[str, Any]
+
+    @property
+    def theta(self) -> FloatArray:
+        """Where it has ended, as parameters of `run`, one that it holds among them."""
+        return _ended_at(self.run, self.descent)
+
+
+def _ended_at(run: Records, descent: Descent) -> FloatArray:
+    """Return where a descent has ended, as parameters of records with targets as given or less a middle."""
+    return run.as_lowered(frame_of(run).lifted(descent.result))
 
 
 @dataclass(frozen=True)
@@ -391,23 +398,20 @@ class _Descents:
         if with_intervals and whole is not None:
             # The bias that intervals allow for is that of all records.
             known, whole = whole.known, None
-        origin = np.zeros(len(self.training.penalty))
-        health, examination = self._examined(run, descent, origin, known, whole)
-        return _Ended(corrected, run, origin, descent, reached, health, examination, known, notes, {})
+        health, examination = self._examined(run, descent, known, whole)
+        return _Ended(corrected, run, descent, reached, health, examination, known, notes, {})
 
     def in_stages(self, start: FloatArray | None) -> _Ended:
         """Train on surrogates: a fit that ends far from where its surrogate was designed is the pilot of a new one."""
         run, frame, penalty = self.run, frame_of(self.run), self.training.penalty
-        region, origin = frame.region(self.radius, None, len(penalty)), np.zeros(len(penalty))
-        if frame.place is None:
-            origin[-1] = middle_of_targets(self.corrected, run, region)
+        region = frame.region(self.radius, None, len(penalty))
         # Where descents go is told by these; they take the targets as they are.
-        lowered = run.lowered(origin[-1]) if origin.any() else run
+        lowered = less_middle(self.corrected, run, region)
         known = frame.known(known_scores(self.corrected, lowered))
         assert known is not None
         if not np.all(np.isfinite(known.metric)):
             run.require_finite()
-        given = None if start is None else frame.lifted(start) - origin
+        given = None if start is None else lowered.as_lowered(frame.lifted(start))
         pilot = pilot_of(known, lowered, penalty, region, start=given)
         centre = pilot.theta
         for stage in range(1, MOST_STAGES + 1):
@@ -418,14 +422,15 @@ class _Descents:
             resolved = known.resolved(centre, growth=growth)
             correction = resolved.at(run.correction.features, per_record=self.per_record)
             run, lowered = run.under(correction), lowered.under(correction)
-            descent, notes, reached = self._trained(run, resolved, frame.reported(first + origin), stage - 1)
-            health, examination = self._examined(lowered, descent, origin, known)
-            found = frame.lifted(descent.result) - origin
+            begin = frame.reported(lowered.as_given(first))
+            descent, notes, reached = self._trained(run, resolved, begin, stage - 1)
+            health, examination = self._examined(lowered, descent, known)
+            found = _ended_at(lowered, descent)
             if growth == 1.0 and known.size(found - centre) <= MOVED * known.extent(centre):
                 break
             centre = found
-        designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics(origin)), "stages": stage}
-        return _Ended(resolved, lowered, origin, descent, reached, health, examination, known, notes, designed)
+        designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics(lowered)), "stages": stage}
+        return _Ended(resolved, lowered, descent, reached, health, examination, known, notes, designed)
 
     def _trained(
         self, run: Records, corrected: CorrectedLoss, begin: FloatArray, stage: int = 0
@@ -434,14 +439,12 @@ class _Descents:
         return self.training.of(run, self.X, begin, lambda descent: self.begun.append((descent, corrected)), stage)
 
     def _examined(
-        self, run: Records, descent: Descent, origin: FloatArray, known: ReleasedRecords | None,
-        whole: Whole | None = None,
-    ) -> tuple[Health, Examination]:  # fmt: skip
+        self, run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
+    ) -> tuple[Health, Examination]:
         """Examine where a descent has ended, and refuse a fit that is lost; that of a stream is warned of."""
         training, result = self.training, descent.result
         examination = Examination(run, training.metric, known, by_derivatives=training.has_pilot, whole=whole)
-        theta = frame_of(run).lifted(result) - origin
-        health = examination.of(theta, training.penalty, with_curvature=not descent.on_ball)
+        health = examination.of(_ended_at(run, descent), training.penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(self.radius)
         if self.is_stream:
             health.warn(result, remedy)
@@ -455,12 +458,11 @@ class _Descents:
         run, frame, descent = ended.run, frame_of(ended.run), ended.descent
         on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
         derivatives, _ = run.derivatives_or_differences(self.training.metric)
-        theta = frame.lifted(descent.result) - ended.origin
         # An exact correction needs no scores to train, and what longer parameters are like is asked of it as well.
         known = ended.known or frame.known(known_scores(ended.resolved, run.tested))
         inference = at_root(
-            run, theta, derivatives(theta, True), self.training.penalty, self.training.metric, safeguards=on_the_way,
-            by_descent=True, kind="plug-in sandwich of the average", known=known,
+            run, ended.theta, derivatives(ended.theta, True), self.training.penalty, self.training.metric,
+            safeguards=on_the_way, by_descent=True, kind="plug-in sandwich of the average", known=known,
             curvature=ended.health.curvature, stacklevel=5,
         )  # fmt: skip
         inference = frame.told(ended.resolved, inference)[1]

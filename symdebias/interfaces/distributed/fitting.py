@@ -25,7 +25,7 @@ from symdebias.solvers.health import examined, warn_of_inflation
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.m_estimation import checked_options, estimated
 from symdebias.solvers.moments import released_moments
-from symdebias.solvers.offsets import middle_of_targets
+from symdebias.solvers.offsets import less_middle
 from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.scores import MOST_STAGES, MOVED, known_scores
 from symdebias.solvers.sgd import sgd as sgd_in_memory
@@ -235,12 +235,10 @@ def sgd(
     run.read_ahead(*(() if corrected.is_resolved else strides(run)))
     metric = frame.metric(released_moments(run.tested))
     is_plain = corrected.is_resolved and corrected.design is None
-    region, origin = frame.region(radius, None, len(penalty)), np.zeros(len(penalty))
-    if frame.place is None and not is_plain:
-        origin[-1] = middle_of_targets(corrected, run, region)
+    region = frame.region(radius, None, len(penalty))
     # Where descents go is told by these; they take the targets as they are.
-    lowered = run.lowered(origin[-1]) if origin.any() else run
-    begin = None if begin is None else begin - origin
+    lowered = run if is_plain else less_middle(corrected, run, region)
+    begin = None if begin is None else lowered.as_lowered(begin)
     known = None if is_plain else frame.known(known_scores(corrected, lowered))
     options = {
         "step_size": step_size, "batch_size": batch_size, "epochs": epochs, "l2": l2, "radius": radius,
@@ -252,17 +250,16 @@ def sgd(
     if not corrected.is_resolved:
         assert known is not None
         pilot = pilot_of(known, lowered, penalty, region, start=begin)
-        begin, stages, designed = (
-            pilot.theta, MOST_STAGES, {"pilot": frame.reported_pilot(pilot.as_diagnostics(origin))},
-        )  # fmt: skip
+        begin, stages = pilot.theta, MOST_STAGES
+        designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics(lowered))}
     for stage in range(1, stages + 1):
         if known is not None and begin is not None and not corrected.is_resolved:
             resolved = known.resolved(begin)
             run, lowered = resolved.of(run), resolved.of(lowered)
             designed["stages"] = stage
-        first = None if begin is None else frame.reported(begin + origin)
+        first = None if begin is None else frame.reported(lowered.as_given(begin))
         found = _averaged(run, frame.loss(resolved), options, first, rng)
-        theta = frame.lifted(found.theta) - origin
+        theta = lowered.as_lowered(frame.lifted(found.theta))
         if known is None or begin is None or known.size(theta - begin) <= MOVED * known.extent(begin):
             break
         begin = theta
