@@ -88,6 +88,12 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
             "the mean corrected Hessian is not positive definite, so that theta is no minimum and has no standard "
             "errors. Use more records, raise l2, or release with less noise."
         )
+    if not bread.any():
+        raise InferenceError(
+            "the mean corrected Hessian is 0: the loss is curved at none of these records, which leaves theta no "
+            "standard errors. Check the unit of the target beside that of the loss (its threshold, scale or width), or "
+            "give l2."
+        )
     # A column of zeros may have eigenvalues above 0 by rounding.
     if not (diagonal.min() > 0 and 0 < sizes[-1] <= _LARGEST_CONDITION * sizes[0]):
         raise _singular()

@@ -41,6 +41,7 @@ from symdebias.solvers.offsets import as_offset, less_middle, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.remedies import measures
+from symdebias.solvers.residual_unit import refuse_stray_minimum, scarcely_curved
 from symdebias.solvers.scores import MOVED, ReleasedRecords, known_scores
 
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
@@ -432,6 +433,9 @@ def _advice(search: "_Search", l2: float, factor: float) -> tuple[str, ...]:
     l2, factor : float
         The penalty that was given, and what an offset has multiplied gradients with.
     """
+    if unit := scarcely_curved(search.checked, search.corrected.declared):
+        # A penalty would decide theta, not the records.
+        return (unit,)
     moments = search.metric - np.diag(search.penalty)
     start = l2 if l2 > 0 else _LEAST_PENALTY / _MORE_PENALTY * float(np.diag(moments).max()) / factor
     said = ""
@@ -505,6 +509,8 @@ class _Search:
             with_curvature=not root.on_boundary, known=self.known,
         )  # fmt: skip
         health.refuse(records.as_given(root.theta), "Raise l2, use more records, or release with less noise.")
+        if pilot is None:
+            refuse_stray_minimum(records, self.corrected.declared, root.theta)
         return _Estimate(resolved, records, root, hessian, pilot, start, stages, health)
 
     def _without_pilot(self) -> tuple[tuple[CorrectedLoss, Records, Root, str], str]:

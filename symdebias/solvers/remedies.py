@@ -28,6 +28,7 @@ from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.residual_unit import scarcely_curved
 from symdebias.solvers.separation import separated_by_a_score
 from symdebias.zonal import ZonalNoise
 
@@ -102,8 +103,8 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
     release : Release
         How the records were released.
     """
-    if declared := _noise_too_large(records):
-        return declared
+    if said := _noise_too_large(records) or scarcely_curved(records, loss):
+        return said
     signal = Signal.of(records)
     if signal is None:
         return ""

@@ -273,7 +273,7 @@ def learned_steps(
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
             "the mean corrected loss has no curvature at the start from which steps could be learned. Give step_size=, "
-            "or another start, and check the units of an offset."
+            "or another start, and check the units of the target and of an offset."
         )
     mean, squares = terrain.gradients(theta, curved.directions)
     spread = float(squares.sum())

@@ -88,7 +88,7 @@ def test_second_derivatives_by_differences_are_those_in_other_units(name, solver
         ([[1e-24, 2.0], [2.0, 1e24]], "not positive definite"),
         ([[1.0, 1.0], [1.0, 1.0]], "singular to rounding"),
         ([[1.0, 0.0], [0.0, 0.0]], "singular to rounding"),
-        ([[0.0]], "singular to rounding"),
+        ([[0.0]], "Hessian is 0: .* unit of the target"),
     ],
 )
 def test_a_hessian_without_an_inverse_has_no_covariance(hessian, reason):
