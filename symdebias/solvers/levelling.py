@@ -37,6 +37,9 @@ _STRAIGHT = 0.006
 # Newton's steps of the other parameters, halvings of a step and of their way, what share of the fall that the slope
 # foretells there is to be, and how much of a fall of the summed loss may be left at their minimum.
 _STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.05
+# Tests to one side take the same surrogate where scores differ by no more than this share of their size: half of what a
+# fit lets pass before it has another one, as a test is told by the difference of two scores.
+_ALIKE = 0.05
 # From where no more of a fall is left, steps arrive, and no other begin is looked at.
 _NEAR = 100.0
 # Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
@@ -457,6 +460,10 @@ class _Designs:
         )
         return not added <= beyond * far
 
+    def are_near(self, place: FloatArray, theta: FloatArray) -> bool:
+        """Whether a surrogate for the scores at one place does for those at another."""
+        return self.known.size(theta - place) <= _ALIKE * self.known.extent(place)
+
     def at(self, shape: _Shape, theta: FloatArray) -> _Shape:
         """Return the shape of the same part by the surrogate for the scores at parameters."""
         try:
@@ -499,6 +506,7 @@ class _Test:
         # From one place the next is found in a step or two; statistics that are told are kept.
         self._path, self._lost = {0.0: shape.at_estimate()}, math.inf
         self._told: dict[float, float] = {}
+        self._designed: list[tuple[FloatArray, _Shape]] = []
 
     @property
     def tells(self) -> bool:
@@ -528,7 +536,7 @@ class _Test:
         # Without a minimum it is the noise that says where the others go.
         theta = self._shape.theta + t * self._move
         with np.errstate(all="ignore"):
-            there = self._shape if self._designs is None else self._designs.at(self._shape, theta)
+            there = self._shape if self._designs is None else self._by(self._designs, theta)
             on_line = there.on_line(theta, self._path[0.0])
             if on_line is None:
                 return 0.0
@@ -558,12 +566,20 @@ class _Test:
             beyond = self._path[min(further)] if further else None
             there = self._shape
             if designs is not None:
-                there = designs.at(there, there.moved(before, by, self._place, beyond)[0])
+                there = self._by(designs, there.moved(before, by, self._place, beyond)[0])
             found = there.profiled(before, by, self._place, beyond=beyond)
             if found is None:
                 return None
             self._path[t] = found
             return self._size(there, found, self._shape.here.meat if self._variance is None else found.meat)
+
+    def _by(self, designs: _Designs, theta: FloatArray) -> _Shape:
+        """Return the shape by the surrogate for the scores at parameters, or for those next to them."""
+        for place, shape in self._designed:
+            if designs.are_near(place, theta):
+                return shape
+        self._designed.append((theta, designs.at(self._shape, theta)))
+        return self._designed[-1][1]
 
     def _size(self, there: _Shape, found: _Place, meat: FloatArray) -> float:
         score, spread = there.score(found.inverse, meat, self._place)
