@@ -244,6 +244,21 @@ def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypat
     assert len(known) == 4
 
 
+def test_the_picture_of_a_plan_ends_at_the_largest_budget(tmp_path, monkeypatch):
+    budgets, planned = [], running.planned
+
+    def seen(*given, epsilon, **options):
+        budgets.append(epsilon)
+        return planned(*given, epsilon=min(epsilon, 12.0), **options)
+
+    monkeypatch.setattr(running, "planned", seen)
+    monkeypatch.setattr(plotting, "planned_errors", lambda curves: None)
+    monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_bytes(b"PNG"))
+    words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "300", "--records", "5000"]
+    assert cli.main([*words, "--mechanisms", "laplace", "--plot", str(tmp_path / "plan.png")]) == 0
+    assert budgets == [300.0, 150.0, 300.0, 600.0]
+
+
 CARD = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0)).to_json()
 
 

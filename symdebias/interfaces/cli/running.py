@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _files, _loss_names, losses
-from symdebias._domains import COUNT, POSITIVE, Interval
+from symdebias._domains import COUNT, EPSILON, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.interfaces.cli import REFUTED, show, tell, watched
@@ -108,8 +108,10 @@ def plan(options: argparse.Namespace) -> None:
     told = _as_json(answer)
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
-        for factor in (0.5, 1.0, 2.0, 4.0):
-            there = planned(make(), population, epsilon=factor * options.epsilon, n=best.records, **settings)
+        for budget in (factor * options.epsilon for factor in (0.5, 1.0, 2.0, 4.0)):
+            if budget not in EPSILON:
+                continue
+            there = planned(make(), population, epsilon=budget, n=best.records, **settings)
             for option in there.options:
                 if option.expected is not None:
                     curves.setdefault(option.title, []).append(option.expected)
