@@ -1,5 +1,6 @@
 """The commands that do something: what they print, what they write, and their exit codes."""
 
+import inspect
 import json
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias import _loss_names
 from symdebias._metric_names import METRICS
 from symdebias.interfaces import cli, demo
 from symdebias.interfaces.cli import fitting, parser
@@ -53,6 +55,29 @@ def folder(tmp_path_factory):
 def printed(capsys, *words):
     assert cli.main([str(word) for word in words]) == 0
     return capsys.readouterr().out
+
+
+def test_a_loss_has_the_arguments_that_it_is_given(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2_000)
+    open_release = sd.Release(noiseless=("x",), fit_intercept=True)
+    noised = sd.release.Noised(x[:, None], x + rng.normal(size=2_000), open_release, seeded=False, hardened=False)
+    noised.save(tmp_path / "out")
+    words = ["fit", tmp_path / "out", "--json", "--loss"]
+    loss = json.loads(printed(capsys, *words, "quantile", "--arguments", "0.9,0.25"))["loss"]
+    assert loss == str(sd.losses.quantile(0.9, 0.25).expression)
+    plain = json.loads(printed(capsys, *words, "huber"))["loss"]
+    assert plain == str(sd.losses.huber().expression)
+
+
+def test_the_help_says_what_arguments_losses_take():
+    told = []
+    for name in _loss_names.CATALOGUE:
+        taken = inspect.signature(getattr(sd.losses, name)).parameters.values()
+        words = [one.name if one.default is one.empty else f"{one.name}={one.default:g}" for one in taken]
+        if words and words != ["classes"]:
+            told.append(f"{name.replace('_', '-')} {', '.join(words)}")
+    assert parser._OPTIONS["--arguments"]["help"].endswith(f": {'; '.join(told)}")
 
 
 def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monkeypatch):
