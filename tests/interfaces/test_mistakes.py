@@ -183,7 +183,7 @@ COMMANDS = [
     ("a picture of one release", "plan --schema {}/margin.toml --records 9 --plot p.png", 1, "--plot does not go with --schema"),
     ("a budget that is none", "plan --schema {}/margin.toml --records 9 --epsilon -1", 1, "epsilon=-1.0 is too small"),
     ("a number without bounds", "plan --loss least_squares --columns 2 --epsilon 4 --records 9", 1,
-     "the target of least-squares is a number.*--target-bounds 0,10, or.*--public-target"),
+     "the target of least-squares is a number.*--target-bounds -5,5, or.*--public-target"),
     ("a target that is public after all", "plan --schema {}/margin.toml --records 9 --public-target", 1, "--public-target does"),
     ("fewer than no records", "plan --loss logistic --columns 1 --epsilon 4 --records -5", 1,
      "--records=-5.0 is too small.*Give a positive number, such as 10000 records"),

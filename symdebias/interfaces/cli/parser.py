@@ -247,7 +247,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "those of the loss, as 0.9,0.2: cauchy scale=2.385; expectile level; huber threshold=1.345; "
         "negative-binomial dispersion=1; quantile level=0.5, width=0.5; tweedie power=1.5",
     },
-    "--columns": {"type": int, "help": "the number of columns, with guessed parameters of 0.5 each"},
+    "--columns": {
+        "type": int,
+        "help": "the number of columns, with guessed parameters of 0.5 each, and an intercept in the middle of "
+        "--target-bounds",
+    },
     "compile --columns": {
         "type": str,
         "metavar": "NUMBERS",

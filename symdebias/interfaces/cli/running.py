@@ -64,11 +64,15 @@ def plan(options: argparse.Namespace) -> None:
             f"--columns {options.columns:,} is more than {_MOST_COLUMNS:,}, and a plan draws records with all of them. "
             "Plan for fewer."
         )
-    theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
     name = options.loss.replace("-", "_")
     # A vector with the label is planned for labels, which a loss of numbers may have as well.
     of_labels = options.target == "margin" and name in _loss_names.MARGIN
     make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _loss_names.CATALOGUE[name].target]
+    if options.target_bounds is not None and len(options.target_bounds) != 2:
+        raise ValueError("--target-bounds takes two numbers, as 0,10.")
+    # Targets that are guessed lie around the middle of their bounds, as far as an intercept can say so.
+    middle = sum(options.target_bounds) / 2 if family == "normal" and options.target_bounds else 0.0
+    theta = options.theta or (0.5,) * options.columns + (middle,) * options.intercept
     covariance = None
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
@@ -76,12 +80,11 @@ def plan(options: argparse.Namespace) -> None:
     if options.plot is not None:
         _files.require_place(options.plot, _files.PICTURE)
     if family != "binary" and options.target_bounds is None and not options.public_target:
+        example = "0,10" if family == "count" or options.intercept else "-5,5"
         raise ValueError(
             f"the target of {options.loss} is a number, which is noised within public bounds. Give them, as "
-            "--target-bounds 0,10, or release the target as it is by --public-target."
+            f"--target-bounds {example}, or release the target as it is by --public-target."
         )
-    if options.target_bounds is not None and len(options.target_bounds) != 2:
-        raise ValueError("--target-bounds takes two numbers, as 0,10.")
     settings: dict[str, Any] = {
         "delta": _DELTA if options.delta is None else options.delta,
         "mechanisms": options.mechanisms and [name.replace("-", " ") for name in options.mechanisms],
