@@ -124,6 +124,29 @@ def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys)
     assert "squared_error" in printed(capsys, "evaluate", kept, tmp_path / "released", "--metric", "squared_error")
 
 
+def test_one_of_several_outcomes_has_a_known_term_beside_its_features(tmp_path, capsys):
+    release = sd.Release(
+        {"age": sd.LaplaceMechanism(4.0, bounds=(0, 1)), "a": sd.LaplaceMechanism(4.0, bounds=(0, 9)),
+         "b": sd.LaplaceMechanism(4.0, bounds=(0, 9))},
+        noiseless=("years",), fit_intercept=True,
+    )  # fmt: skip
+    X = np.random.default_rng(0).uniform(0, 1, (2_000, 4))
+    X[:, 1] = 1 + 2 * X[:, 0] + X[:, 3]
+    noised = release.privatize(X, random_state=1)
+    noised.save(tmp_path / "released")
+    words = ["fit", tmp_path / "released", "--loss", "least-squares", "--target", "a", "--features", "age", "--offset"]
+    kept = tmp_path / "fit.npz"
+    found = json.loads(printed(capsys, *words, "years", "--save", kept, "--json"))
+    assert (found["names"], found["known_term"]) == (["age", "intercept"], {"offset": "years"})
+    chosen = noised.with_target("a", features=["age"])
+    corrected = sd.debias(sd.losses.least_squares(), chosen.release)
+    fit = sd.m_estimate(corrected, chosen.X, chosen.y, offset=noised.X[:, 3])
+    assert found["theta"] == pytest.approx(fit.theta.tolist(), rel=1e-9)
+    assert "squared_error" in printed(capsys, "evaluate", kept, tmp_path / "released", "--metric", "squared_error")
+    assert cli.main([*map(str, words), "yeers"]) == 1
+    assert "is no column of these records. Name one of those without noise: years." in capsys.readouterr().err
+
+
 def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
     out = printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept, "--target", "income")

@@ -44,14 +44,16 @@ def fit(options: argparse.Namespace) -> None:
     if options.save is not None:
         _files.require_place(options.save, SAVED_FIT)
     noised = load(options.folder)
-    outcome = Outcome.of(options, noised)
+    outcome, known = Outcome.of(options, noised), KnownTerm.of(options)
     if outcome is not None:
-        noised = outcome.chosen(noised)
+        if known is not None:
+            known.require_in(noised.release)
+        noised = outcome.chosen(noised, None if known is None else known.column)
     doubts = _doubts(noised)
     if doubts:
         warnings.warn(doubts, stacklevel=2)
     loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
-    known, offset = KnownTerm.of(options), None
+    offset = None
     if known is not None:
         noised, offset = known.taken_out(noised, loss)
     corrected = debias(loss, noised.release, method=options.method)
@@ -159,12 +161,12 @@ def _is_large(folder: Path) -> bool:
 def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised, FloatArray | None]:
     """Return a saved fit, released records, and the offset of these where the fit has one."""
     found = Fit.load(options.fit)
-    outcome = Outcome.of_fit(found)
+    outcome, known = Outcome.of_fit(found), KnownTerm.of_fit(options, found)
     # A column is taken out of records in memory.
     noised = load(options.folder, in_memory=in_memory or outcome is not None)
     if outcome is not None:
-        noised = outcome.chosen(noised)
-    known, offset = KnownTerm.of_fit(options, found), None
+        noised = outcome.chosen(noised, None if known is None else known.column)
+    offset = None
     if known is not None:
         noised, offset = known.taken_out(noised, found.corrected.declared)
     if found.corrected.release != noised.release:
