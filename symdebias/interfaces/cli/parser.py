@@ -14,7 +14,7 @@ from symdebias import _loss_names, _metric_names
 LOSSES = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME_AND_LABELS)
 FITTED = tuple(name.replace("_", "-") for name in _loss_names.CATALOGUE)
 PLANNED = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME)
-_CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee"
+_CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee, 130 Ctrl-C"
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
