@@ -97,6 +97,17 @@ def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monke
     assert by_blocks["standard_error"] == pytest.approx(in_memory["standard_error"], rel=1e-9)
 
 
+def test_a_delta_that_is_as_large_as_one_of_the_records_is_told(folder, tmp_path, capsys):
+    for delta, is_told in (("1e-6", False), ("1e-3", True)):
+        schema = tmp_path / "schema.toml"
+        schema.write_text(SCHEMA.replace("1e-6", delta))
+        printed_words = ["privatize", folder / "people.csv", "--schema", schema, "--out", tmp_path / delta]
+        for words in (printed_words, ["plan", "--schema", schema, "--records", "20000"]):
+            assert cli.main([str(word) for word in words]) == 0
+            told = capsys.readouterr().err
+            assert ("delta=0.001 is not below one over 20,000 records" in told) is is_told
+
+
 def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys):
     survey = {
         "epsilon": 24.0,

@@ -11,7 +11,7 @@ from symdebias import _files, _loss_names, losses
 from symdebias._domains import COUNT, EPSILON, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
-from symdebias.interfaces.cli import REFUTED, show, tell, watched
+from symdebias.interfaces.cli import REFUTED, doubt_delta, show, tell, watched
 from symdebias.interfaces.cli.cards import release_of, require_fresh
 from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
@@ -105,6 +105,8 @@ def plan(options: argparse.Namespace) -> None:
     )
     best = answer.best.expected
     assert best is not None
+    if options.delta is not None and best.release.guarantee is not None:
+        doubt_delta(best.release.guarantee.delta, best.records)
     if not options.json:
         print(answer)
         print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}", flush=True)
@@ -165,6 +167,8 @@ def _plan_schema(options: argparse.Namespace) -> None:
         {**entries_of(options.schema), **budget}, n=options.records, standard_error=options.standard_error,
         loss=options.loss, l2=options.l2,
     )  # fmt: skip
+    if found.release.guarantee is not None:
+        doubt_delta(found.release.guarantee.delta, found.expected.records)
     if not options.json:
         print(found, flush=True)
     tried: Rehearsal | None = None
