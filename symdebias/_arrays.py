@@ -92,13 +92,18 @@ def features_array(
         if columns is not None and set(found) != set(columns):
             missing = [name for name in columns if name not in found]
             extra = [name for name in found if name not in columns]
-            raise ValueError(
+            told = (
                 "the columns of X are not those of the release"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {shown_names(extra)}" if extra else "")
-                + ". Select and name the columns as declared"
-                + _selection(() if missing else columns)
             )
+            spread = [name for name in extra if any(one.startswith(f"{name}=") for one in missing)]
+            if spread and {one.partition("=")[0] for one in missing} <= set(spread):
+                raise ValueError(
+                    f"{told}. A column of categories has an indicator for each but the first here, and privatize makes "
+                    f"them of {', '.join(spread)}; of true records, that of Release(noiseless=..., categories=...)."
+                )
+            raise ValueError(f"{told}. Select and name the columns as declared{_selection(() if missing else columns)}")
         names, table = found if columns is None else columns, frame(X)
         parts = [
             codes_array(table[name], codes[name], f"column {name} of X")

@@ -730,5 +730,6 @@ def _listed(values: Any, name: str) -> tuple[Any, ...]:
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise TypeError(f"{name} has the type {type(values).__name__}. It must be a sequence of numbers.")
+        of_table = " Pass those of a table in the declared order, by to_numpy()." if hasattr(values, "to_numpy") else ""
+        raise TypeError(f"{name} has the type {type(values).__name__}. It must be a sequence of numbers.{of_table}")
     return tuple(values)

@@ -296,6 +296,7 @@ def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
     curves : mapping from str to sequence of ExpectedFit
         For each mechanism what `symdebias.planning.expected_fit` or a plan says at several budgets.
     """
+    ticker = _optional.require("matplotlib.ticker", extra="plot")
     figure = _figure(5.6, 4.4)
     panel = figure.subplots()
     named: dict[str, float] = {}
@@ -317,6 +318,9 @@ def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
     panel.set_yscale("log")
     panel.set_xticks(list(named.values()), labels=list(named))
     panel.minorticks_off()
+    # Errors mostly lie within one power of ten, which has one number on the axis by itself.
+    panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
     _label(
         panel, "epsilon of a record, best split", "largest expected standard error", f"{truth[0].records:,.0f} records"
     )

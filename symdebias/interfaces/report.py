@@ -316,6 +316,10 @@ def _costs(fit: Fit, own: Coefficients, other: Coefficients | None) -> list[str]
 # ---- predictions -----------------------------------------------------------------------------------------
 
 
+# Metrics whose bound on the bias assumes something of labels.
+_BY_SIGNS = ("accuracy", "precision", "recall", "f1", "roc_auc")
+
+
 def _metrics(fit: Fit, X: Any, y: Any, given: dict[str, Any], level: float) -> list[str]:
     model = "any" if fit.corrected.release.coupling is not None else "logistic"
     try:
@@ -335,9 +339,10 @@ def _metrics(fit: Fit, X: Any, y: Any, given: dict[str, Any], level: float) -> l
     for name, reason in found.refused.items():
         alike.setdefault(reason.removeprefix(name), []).append(name)
     refused = [_words(f"Not computed: {', '.join(names)}: {found.refused[names[0]]}") for names in alike.values()]
-    told = (
-        "On true records, from these released ones, the noise taken out. They are those of the fit, which flatter it."
-    )
+    told = "On true records, from released ones, the noise taken out. Records that the fit was made of flatter it."
+    signs = [name for name in _BY_SIGNS if name in found.estimates and found.estimates[name].bias > 0]
+    if signs and model == "logistic":
+        told += f" What the bias of {', '.join(signs)} may be takes labels to be logistic in the score."
     return [_words(told), *_alone(fit, given), f'<div class="wide">{_markup.table(head, rows)}</div>', *refused]
 
 

@@ -501,6 +501,13 @@ def _evaluated(expression: Any) -> Any:
 
 def _check_symbols_of(expression: sp.Expr, declared: set[sp.Symbol]) -> None:
     undeclared = sorted(symbol.name for symbol in expression.free_symbols - declared)
+    names = {symbol.name for symbol in declared}
+    if twice := [name for name in undeclared if name in names]:
+        raise ValueError(
+            f"the loss has undeclared symbols: {', '.join(undeclared)}. Another symbol of the name {twice[0]} was "
+            "declared: symbols of one name differ where one is made with real=True and the other without. Make each "
+            'symbol once, by u, y = sympy.symbols("u y", real=True).'
+        )
     if undeclared:
         raise ValueError(
             f"the loss has undeclared symbols: {', '.join(undeclared)}. Put numbers in their place, or "

@@ -226,7 +226,8 @@ class GaussianMechanism(Mechanism):
         Raises
         ------
         ValueError, TypeError
-            They are no measurements, too few of them are repeated, or those of each record are equal.
+            They are no measurements, too few of them are repeated, or those of each record are equal. Or they are
+            shifted against each other in the mean, by a test that refuses one in a thousand good samples.
 
         Notes
         -----

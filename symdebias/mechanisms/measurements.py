@@ -14,6 +14,9 @@ from symdebias._arrays import BooleanArray, FloatArray, column_names, frame, is_
 
 # How rarely a test refuses measurements that are as they should be.
 _LEVEL = 1e-3
+# Where measurements are sorted, those side by side differ by about their spread in the mean (1.32 of it where there are
+# two), and by much more where shifted ones never overlap.
+_SORTED = 3.0
 # Measurements that two records need in common to be held against each other.
 _FEWEST = 8
 
@@ -27,7 +30,8 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
     Raises
     ------
     ValueError, TypeError
-        They are no measurements, too few of them are repeated, or those of each record are equal.
+        They are no measurements, too few of them are repeated, or those of each record are equal. Or they are shifted
+        against each other, by a test that refuses one of a thousand good samples.
 
     References
     ----------
@@ -67,6 +71,7 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
             f"must be {width} or more. Measure more records twice."
         )
     _refuse_turned_over(values, np.asarray(measured))
+    _refuse_shifted(values)
     filled = np.where(missing, 0.0, values)
     means = filled.sum(axis=1) / np.maximum(counts, 1)[:, None]
     away = np.where(missing, 0.0, values - means[:, None, :]).reshape(-1, width)
@@ -95,6 +100,29 @@ def _refuse_turned_over(values: FloatArray, measured: BooleanArray) -> None:
                 f"{found.statistic:.2g} over {both.sum():,}), and errors of records are independent: these look like "
                 f"{len(values)} measurements of {values.shape[1]:,} records. Give a row for each record: "
                 "numpy.stack(replicates, axis=1)."
+            )
+
+
+def _refuse_shifted(values: FloatArray) -> None:
+    """Raise ValueError where measurements differ from those before them in the mean, and are not sorted.
+
+    A shift is no error, and its square would count as variance.
+    """
+    count = (values.shape[1] - 1) * values.shape[2]
+    for place, column in np.ndindex(values.shape[1] - 1, values.shape[2]):
+        apart = values[:, place + 1, column] - values[:, place, column]
+        apart = apart[np.isfinite(apart)]
+        spread = float(apart.std(ddof=1)) if len(apart) >= _FEWEST else 0.0
+        if spread == 0.0:
+            continue
+        mean = float(apart.mean())
+        away = mean / spread * len(apart) ** 0.5
+        is_sorted = abs(mean) < _SORTED * spread and (np.all(apart >= 0) or np.all(apart <= 0))
+        if 2 * stdtr(len(apart) - 1, -abs(away)) < _LEVEL / count and not is_sorted:
+            raise ValueError(
+                f"measurement {place + 1} of column {column} is {mean:.3g} above measurement {place} in the mean, "
+                f"{abs(away):.3g} of its standard errors: measurements are shifted against each other, or are of "
+                "different columns. Of one column, take the mean difference off the later ones, and pass these."
             )
 
 

@@ -116,9 +116,7 @@ class SphericalCapMechanism(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """(epsilon, 0) in the local model, the ratio of the normalisers of the realised sampler included."""
-        return Guarantee(
-            self.epsilon, 0.0, basis="cap of a sphere by rejection, ratio of realised normalisers within epsilon"
-        )
+        return Guarantee(self.epsilon, 0.0, basis="cap of a sphere, rounding included")
 
     @cached_property
     def range(self) -> Ball:

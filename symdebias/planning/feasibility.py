@@ -26,6 +26,7 @@ from symdebias.planning.rehearsal import Rehearsal, rehearse
 from symdebias.release import Release, Schema
 from symdebias.release.allocation import centre_and_scale, has_better_design
 from symdebias.release.one_hot import OneHot
+from symdebias.release.schema import suited_loss
 
 # A parameter of 1 is told from 0 at the level 0.05 with power 0.8 where its standard error is at most 1/2.8.
 _TOLD_APART = 1 / 2.8
@@ -231,13 +232,13 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
         raise ValueError(f"loss={name!r:.60} is none that a schema is planned for. Choose one of {known}.")
     if schema.target is None or (schema.target.labels is not None and schema.labels is None):
         raise ValueError(
-            "the schema has no target with bounds or two categories, which the loss is one of. Declare it."
+            "the schema has no target with bounds or two categories, and every loss that is planned for has one. "
+            "Declare it."
         )
+    suited_loss(name, schema.target, schema.columns, schema.delta)
     made: Loss = getattr(losses, name)()
     if schema.labels is not None and made.target_values is None:
         return made.with_target_values((-1, 1))
-    if schema.labels is None and made.target_values is not None:
-        raise ValueError(f"{name} is a loss of two labels, and the target has bounds. Choose another loss.")
     return made
 
 

@@ -316,7 +316,7 @@ def plan(
         elif mechanism == "spherical laplace":
             features = {names: SphericalLaplaceMechanism(epsilon=spent[0], radius=radius)}
         elif mechanism == "spherical cap":
-            features = {names: SphericalCapMechanism(epsilon=spent[0], radius=radius)}
+            features = {names: _cap(spent[0], radius)}
         elif mechanism == "laplace":
             features = {names: LaplaceMechanism(epsilon=spent[0], radius=layout.taxicab)}
         else:
@@ -434,6 +434,14 @@ def _option(
         except SymdebiasError:
             half = None
     return Option(mechanism, expected, budgets, half)
+
+
+def _cap(epsilon: float, radius: float) -> Mechanism:
+    """Return a spherical cap; refused as an option is, and not as an argument, where it does not take the budget."""
+    try:
+        return SphericalCapMechanism(epsilon=epsilon, radius=radius)
+    except ValueError as error:
+        raise NoExactCorrectionError(str(error)) from None
 
 
 def _best_weight(

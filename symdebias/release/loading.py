@@ -84,6 +84,12 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
         )
     if place.is_file() and (place.parent / MANIFEST).is_file():
         raise FormatError(f"{name} is one file of a released folder. Name the folder: {seen(str(place.parent), 200)}.")
+    if place.suffix in (".csv", ".parquet") and place.is_file():
+        raise FormatError(
+            f"{name} is a table, and here a folder with a table and its card is wanted. Ask for the whole folder that "
+            "noised.save() wrote; of a table that another program noised, symdebias.release.Noised(X, y, release, "
+            "seeded=False, hardened=False).save(folder) makes one."
+        )
     try:
         return _noised(place, in_memory=in_memory)
     except MissingDependencyError:

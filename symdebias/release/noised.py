@@ -62,7 +62,8 @@ class Noised:
     def guarantee(self) -> Guarantee | None:
         """The guarantee of the release, or None where a part is noised without a privacy claim.
 
-        Row labels that were kept stand in its ``unprotected``; where the noise is plain, its ``basis`` says so.
+        Row labels that were kept stand in its ``unprotected``, and a target that was not released does not; where the
+        noise is plain, its ``basis`` says so.
 
         Raises
         ------
@@ -77,6 +78,9 @@ class Noised:
         found = self.release.guarantee
         if found is None:
             return None
+        if self.y is None and self.release.target is None and self.release.coupling is None:
+            # The release names a target without a mechanism last.
+            found = replace(found, unprotected=found.unprotected[:-1])
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
         return found if self.hardened else found.with_basis(PLAIN)

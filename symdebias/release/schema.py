@@ -133,7 +133,7 @@ class Schema:
             "epsilon": epsilon,
             "delta": float(delta),
             "loss": loss,
-            "design": _design(entries.get("design"), _suited(loss, target, columns, delta), columns, target),
+            "design": _design(entries.get("design"), suited_loss(loss, target, columns, delta), columns, target),
             "norm": None if entries.get("norm") is None else RADIUS.check("norm", entries["norm"]),
             "intercept": intercept,
             "missing": _words(entries.get("missing", [])),
@@ -339,7 +339,7 @@ def _loss(loss: Any) -> str | None:
     return loss.replace("-", "_")
 
 
-def _suited(loss: str | None, target: Column | None, columns: tuple[Column, ...], delta: float) -> str | None:
+def suited_loss(loss: str | None, target: Column | None, columns: tuple[Column, ...], delta: float) -> str | None:
     """Return the loss, which is to be one of such a target that the noise of such columns is undone for."""
     if loss is None or target is None:
         return loss

@@ -361,12 +361,26 @@ def test_kernels_of_noise_are_left_to_numba():
     assert dataclasses.replace(own, is_direct=False).key != own.key
 
 
-@pytest.mark.parametrize("terms", [140, pytest.param(900, marks=pytest.mark.exhaustive)])
-def test_long_sums_are_written_or_left_to_numba(terms, nothing_compiled):
-    body = f"    out[0] = {' + '.join(f'{n}.0*x[{n % 6}]' for n in range(terms))}\n"
-    kernel = cache.compile_kernel(source("", body))
-    # A stack that ends sooner than the sum would not have it looked at.
-    assert bool(parts(kernel)) == (terms < 150)
+@pytest.mark.parametrize("assigned", ["out[0] =", "out[0] +="])
+@pytest.mark.parametrize("terms", [50, 51, 52, 101, 102, 140, 900])
+def test_long_sums_are_written_in_parts(terms, assigned, nothing_compiled):
+    summed = " + ".join(f"{n}.0*x[{n % 6}]" for n in range(terms))
+    kernel = cache.compile_kernel(source("", f"    if n > 0:\n        {assigned} {summed}\n"))
+    assert parts(kernel)
+    found = arguments()
+    begun = found[-1][0] if "+" in assigned else 0.0
+    kernel(*found)
+    np.testing.assert_allclose(
+        found[-1][0], begun + sum(n * found[0][n % 6] for n in range(terms)), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.exhaustive
+def test_what_is_deep_and_no_sum_is_left_to_numba(nothing_compiled):
+    # A stack that ends sooner than the expression would not have it looked at.
+    nested = f"{'(x[0] - ' * 170}1.0{')' * 170}"
+    kernel = cache.compile_kernel(source("", f"    out[0] = {nested}\n"))
+    assert not parts(kernel)
     found = arguments()
     kernel(*found)
-    np.testing.assert_allclose(found[-1][0], sum(n * found[0][n % 6] for n in range(terms)), rtol=1e-12)
+    np.testing.assert_allclose(found[-1][0], 1.0, rtol=1e-12)

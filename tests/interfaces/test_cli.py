@@ -244,6 +244,31 @@ def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypat
     assert len(known) == 4
 
 
+@pytest.mark.parametrize(
+    ("words", "clipped"), [("", True), ("--intercept", False), ("--theta 0.5,0 --intercept", True)]
+)
+def test_a_guessed_intercept_is_the_middle_of_the_bounds_of_a_target(words, clipped, capsys):
+    guess = words if "--theta" in words else f"--columns 1 {words}"
+    words = f"plan --loss least-squares {guess} --epsilon 8 --records 50000 --target-bounds 0,10 --mechanisms laplace"
+    assert cli.main(words.split()) == 0
+    assert ("lie outside the bounds" in capsys.readouterr().out) is clipped
+
+
+def test_the_picture_of_a_plan_ends_at_the_largest_budget(tmp_path, monkeypatch):
+    budgets, planned = [], running.planned
+
+    def seen(*given, epsilon, **options):
+        budgets.append(epsilon)
+        return planned(*given, epsilon=min(epsilon, 12.0), **options)
+
+    monkeypatch.setattr(running, "planned", seen)
+    monkeypatch.setattr(plotting, "planned_errors", lambda curves: None)
+    monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_bytes(b"PNG"))
+    words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "300", "--records", "5000"]
+    assert cli.main([*words, "--mechanisms", "laplace", "--plot", str(tmp_path / "plan.png")]) == 0
+    assert budgets == [300.0, 150.0, 300.0, 600.0]
+
+
 CARD = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0)).to_json()
 
 

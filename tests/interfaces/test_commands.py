@@ -1,5 +1,6 @@
 """The commands that do something: what they print, what they write, and their exit codes."""
 
+import inspect
 import json
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias import _loss_names
 from symdebias._metric_names import METRICS
 from symdebias.interfaces import cli, demo
 from symdebias.interfaces.cli import fitting, parser
@@ -55,6 +57,29 @@ def printed(capsys, *words):
     return capsys.readouterr().out
 
 
+def test_a_loss_has_the_arguments_that_it_is_given(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2_000)
+    open_release = sd.Release(noiseless=("x",), fit_intercept=True)
+    noised = sd.release.Noised(x[:, None], x + rng.normal(size=2_000), open_release, seeded=False, hardened=False)
+    noised.save(tmp_path / "out")
+    words = ["fit", tmp_path / "out", "--json", "--loss"]
+    loss = json.loads(printed(capsys, *words, "quantile", "--arguments", "0.9,0.25"))["loss"]
+    assert loss == str(sd.losses.quantile(0.9, 0.25).expression)
+    plain = json.loads(printed(capsys, *words, "huber"))["loss"]
+    assert plain == str(sd.losses.huber().expression)
+
+
+def test_the_help_says_what_arguments_losses_take():
+    told = []
+    for name in _loss_names.CATALOGUE:
+        taken = inspect.signature(getattr(sd.losses, name)).parameters.values()
+        words = [one.name if one.default is one.empty else f"{one.name}={one.default:g}" for one in taken]
+        if words and words != ["classes"]:
+            told.append(f"{name.replace('_', '-')} {', '.join(words)}")
+    assert parser._OPTIONS["--arguments"]["help"].endswith(f": {'; '.join(told)}")
+
+
 def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monkeypatch):
     kept, parquet = tmp_path / "fit.npz", tmp_path / "parquet"
     printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept)
@@ -70,6 +95,17 @@ def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monke
     assert isinstance(read[0], sd.blocks.Rows)
     assert by_blocks["value"] == pytest.approx(in_memory["value"], rel=1e-9)
     assert by_blocks["standard_error"] == pytest.approx(in_memory["standard_error"], rel=1e-9)
+
+
+def test_a_delta_that_is_as_large_as_one_of_the_records_is_told(folder, tmp_path, capsys):
+    for delta, is_told in (("1e-6", False), ("1e-3", True)):
+        schema = tmp_path / "schema.toml"
+        schema.write_text(SCHEMA.replace("1e-6", delta))
+        printed_words = ["privatize", folder / "people.csv", "--schema", schema, "--out", tmp_path / delta]
+        for words in (printed_words, ["plan", "--schema", schema, "--records", "20000"]):
+            assert cli.main([str(word) for word in words]) == 0
+            told = capsys.readouterr().err
+            assert ("delta=0.001 is not below one over 20,000 records" in told) is is_told
 
 
 def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys):
@@ -97,6 +133,29 @@ def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys)
     assert found["theta"] == pytest.approx(fit.theta.tolist(), rel=1e-9)
     assert found["outcome"] == {"target": "income", "features": ["age"]}
     assert "squared_error" in printed(capsys, "evaluate", kept, tmp_path / "released", "--metric", "squared_error")
+
+
+def test_one_of_several_outcomes_has_a_known_term_beside_its_features(tmp_path, capsys):
+    release = sd.Release(
+        {"age": sd.LaplaceMechanism(4.0, bounds=(0, 1)), "a": sd.LaplaceMechanism(4.0, bounds=(0, 9)),
+         "b": sd.LaplaceMechanism(4.0, bounds=(0, 9))},
+        noiseless=("years",), fit_intercept=True,
+    )  # fmt: skip
+    X = np.random.default_rng(0).uniform(0, 1, (2_000, 4))
+    X[:, 1] = 1 + 2 * X[:, 0] + X[:, 3]
+    noised = release.privatize(X, random_state=1)
+    noised.save(tmp_path / "released")
+    words = ["fit", tmp_path / "released", "--loss", "least-squares", "--target", "a", "--features", "age", "--offset"]
+    kept = tmp_path / "fit.npz"
+    found = json.loads(printed(capsys, *words, "years", "--save", kept, "--json"))
+    assert (found["names"], found["known_term"]) == (["age", "intercept"], {"offset": "years"})
+    chosen = noised.with_target("a", features=["age"])
+    corrected = sd.debias(sd.losses.least_squares(), chosen.release)
+    fit = sd.m_estimate(corrected, chosen.X, chosen.y, offset=noised.X[:, 3])
+    assert found["theta"] == pytest.approx(fit.theta.tolist(), rel=1e-9)
+    assert "squared_error" in printed(capsys, "evaluate", kept, tmp_path / "released", "--metric", "squared_error")
+    assert cli.main([*map(str, words), "yeers"]) == 1
+    assert "is no column of these records. Name one of those without noise: years." in capsys.readouterr().err
 
 
 def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):

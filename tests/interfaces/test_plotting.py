@@ -171,6 +171,19 @@ def test_a_plan_of_many_mechanisms_has_a_line_for_each_and_the_budgets_that_were
     assert len(panel.lines[-1].get_xdata()) == len(budgets)
 
 
+def test_errors_of_a_plan_within_one_power_of_ten_have_numbers_on_their_axis():
+    fits = [
+        SimpleNamespace(
+            release=sd.Release(sd.LaplaceMechanism(epsilon, radius=1.0)), standard_errors=np.array([error]),
+            without_noise=np.array([0.02]), records=1e6,
+        )
+        for epsilon, error in ((2.0, 0.08), (4.0, 0.05), (8.0, 0.03))
+    ]  # fmt: skip
+    (panel,) = plotting.planned_errors({"laplace": fits}).axes
+    low, high = panel.get_ylim()
+    assert [f"{tick:g}" for tick in panel.get_yticks() if low <= tick <= high] == ["0.02", "0.05"]
+
+
 def test_coefficients_of_very_different_sizes_have_a_line_with_a_scale_of_its_own():
     """On one axis a coefficient per euro, surely not 0, was a point at 0."""
     corrected = sd.debias(sd.losses.least_squares(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}))

@@ -148,13 +148,14 @@ def test_calibration_stands_where_it_can_be_estimated(tmp_path):
     assert f"{curve.predicted[0]:.3g}" in page.text
     told = sd.evaluation.evaluate(fit, released, y, metric="r2")
     assert f"r2{told.value:.4g}{told.standard_error:.2g}0" in page.text
-    assert "which flatter it" in page.text
+    assert "Records that the fit was made of flatter it." in page.text
+    assert "logistic in the score" not in page.text
     median = made(names=("a", "b"), loss=sd.losses.exponential())
     median.report(tmp_path / "out.html", X=released, y=np.sign(y), certify=False)
     page = Page((tmp_path / "out.html").read_text())
     assert "Not computed: this loss predicts neither" in page.text
     assert "Not computed: brier, log_loss: the loss of this fit predicts no logistic probabilities" in page.text
-    assert "roc_auc" in page.text
+    assert "What the bias of accuracy, precision, recall, f1, roc_auc may be takes labels to be logistic" in page.text
     with pytest.raises(ValueError, match="X and y belong together"):
         fit.report(tmp_path / "out.html", X=released)
 

@@ -64,7 +64,18 @@ def test_kinds_of_arrays(given):
     assert GaussianMechanism.from_replicates(given(W)) == GaussianMechanism.from_replicates(W)
 
 
+def shifted(by):
+    W = measured_twice(200)
+    return W + np.array([0.0, by])
+
+
 REFUSED = {
+    "a shift of the second ones": (shifted(0.5), "measurement 1 of column 0 is 0.5.* above measurement 0 in the mean"),
+    "two columns": (shifted(-40.0), "column 0 is -39.* shifted against each other, or are of different columns"),
+    "a shift of the third ones": (
+        np.column_stack([measured_twice(200), shifted(0.5)[:, 1]]),
+        "measurement 2 of column 0 is 0.5.* above measurement 1 in the mean",
+    ),
     "one measurement of each": ([[1.0], [2.0]], "leave 0 degrees of freedom.* Measure more records twice"),
     "copies": ([[1.0, 1.0], [2.0, 2.0]], "column 0 has no error: replicates of each record are equal"),
     "copies but for rounding": ([[0.3, 0.1 + 0.2], [2.0, 2.0]], "column 0 has no error"),
@@ -82,6 +93,21 @@ def test_what_are_no_replicates(name):
     values, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         GaussianMechanism.from_replicates(values)
+
+
+@pytest.mark.parametrize("k", [2, 3, 6])
+def test_measurements_may_be_sorted_and_shifts_are_rarely_seen_where_there_are_none(k):
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(500):
+        W = rng.normal(size=30)[:, None] + 0.5 * rng.normal(size=(30, k))
+        within_records(np.sort(W, axis=1))
+        try:
+            within_records(W)
+        except ValueError:
+            refused += 1
+    # One of a thousand: at most 5 of 500, but for 2 of 10,000.
+    assert refused <= 5
 
 
 def test_estimates_go_through_the_card_and_show_themselves():

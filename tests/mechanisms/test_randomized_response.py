@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +72,14 @@ def test_labels_that_were_not_declared_are_refused(case):
     labels, message = BAD_LABELS[case]
     with pytest.raises(ValueError, match=message):
         RandomizedResponse(epsilon=1.0).privatize(labels, random_state=0)
+
+
+def test_the_matrix_of_a_table_is_asked_for_in_the_declared_order():
+    """Rows and columns of a table have names, which may stand in another order than the categories."""
+    table = pd.DataFrame([[0.9, 0.1], [0.2, 0.8]], index=["a", "b"], columns=["a", "b"])
+    with pytest.raises(TypeError, match=r"type DataFrame.* Pass those of a table in the declared order, by to_numpy"):
+        FiniteChannel(table, ("a", "b"))
+    assert FiniteChannel(table.to_numpy(), ("a", "b")).inputs == ("a", "b")
 
 
 def test_what_a_channel_draws_is_what_it_claims():

@@ -462,7 +462,7 @@ def test_cards_and_releases():
     assert json.loads(release.to_json())
     with pytest.raises(sd.exceptions.PrivacyError, match="seed"):
         _ = noised.guarantee
-    assert "normalisers" in mechanism.guarantee.basis
+    assert "rounding included" in mechanism.guarantee.basis
 
 
 def test_its_density_is_not_held_against_moments():

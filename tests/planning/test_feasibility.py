@@ -50,6 +50,19 @@ def test_a_schema_without_a_loss_is_asked_for_one():
         feasibility({**LABELS, "loss": None}, n=10_000)
 
 
+@pytest.mark.parametrize(
+    ("target", "loss", "message"),
+    [
+        ({"categories": ["low", "high"]}, "poisson", "is one of counts or amounts"),
+        ({"bounds": [0, 9]}, "hinge", "is one of labels, and the target 'income' has bounds"),
+    ],
+)
+def test_another_loss_than_that_of_a_schema_is_one_of_its_target(target, loss, message):
+    schema = {"epsilon": 4.0, "columns": {"age": {"bounds": [18, 90]}}, "target": {"name": "income", **target}}
+    with pytest.raises(ValueError, match=message):
+        feasibility(schema, n=5_000, loss=loss)
+
+
 def test_a_guess_counts_indicators_where_a_column_is_released_as_categories():
     """With several outcomes a column of categories is released by itself, as codes; parameters are 1 all the same."""
     schema = {

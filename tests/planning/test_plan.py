@@ -40,6 +40,16 @@ def test_a_plan_without_an_option_says_why():
         _ = plan.best
 
 
+def test_a_plan_beyond_the_budgets_of_a_cap_compares_the_others():
+    plan = sd.plan(sd.losses.squared_margin(), POPULATION, epsilon=40.0, n=1e5, target="margin")
+    assert [option.mechanism for option in plan.options if option.expected is None] == ["spherical cap"]
+    assert "epsilon=40.0 is too large" in plan.options[-1].refusal
+    (alone,) = sd.plan(
+        sd.losses.squared_margin(), POPULATION, epsilon=40.0, n=1e5, target="margin", mechanisms=["spherical cap"]
+    ).options
+    assert alone.expected is None
+
+
 def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
     plan = sd.plan(sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin")
     options = {option.mechanism: option.expected for option in plan.options}

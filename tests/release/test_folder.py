@@ -211,6 +211,19 @@ def test_damaged_folders_are_refused(damage, message, tmp_path):
     assert "Ask for the whole folder" in str(raised.value)
 
 
+def test_a_table_that_another_program_noised_becomes_a_folder(tmp_path):
+    table = tmp_path / "noised.csv"
+    table.write_text("age,says\n1.5,no\n2.5,yes\n")
+    with pytest.raises(sd.FormatError, match=r"is a table, .*Noised\(X, y, release, seeded=False, hardened=False\)"):
+        sd.load(table)
+    release = sd.Release(
+        {"age": sd.GaussianMechanism.from_scale(1.0)}, sd.RandomizedResponse.from_keep_probability(0.9, ("no", "yes"))
+    )
+    sd.release.Noised([[1.5], [2.5]], ["no", "yes"], release, seeded=False, hardened=False).save(tmp_path / "out")
+    again = sd.load(tmp_path / "out")
+    assert (again.X["age"].tolist(), list(again.y), again.guarantee) == ([1.5, 2.5], ["no", "yes"], None)
+
+
 def rewritten(folder, records):
     """Records that whoever changed the digest as well has written."""
     (folder / "records.csv").write_text(records)

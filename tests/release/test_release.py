@@ -10,7 +10,7 @@ from instances import RELEASES
 from sampling_statistics import coin_faults, normal_faults
 
 from symdebias.exceptions import ClippingWarning
-from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse, SphericalCapMechanism
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import Noised, Release
 
@@ -131,6 +131,17 @@ def test_the_guarantee_composes_and_names_what_it_leaves_out(name, guarantee):
         assert found.epsilon == pytest.approx(guarantee.epsilon, rel=1e-15)
         assert found.delta == pytest.approx(guarantee.delta, rel=1e-15)
         assert found.unprotected == guarantee.unprotected
+
+
+def test_the_guarantee_of_records_names_a_target_that_was_released_and_no_other():
+    release = Release({"age": LaplaceMechanism(1.0, bounds=(0, 1))}, noiseless=("target",))
+    ages = [[0.2, 3.0], [0.7, 5.0]]
+    assert release.privatize(ages).guarantee.unprotected == ("target",)
+    assert release.privatize(ages, [1.0, 2.0]).guarantee.unprotected == ("target", "target")
+    alone = Release({"age": LaplaceMechanism(1.0, bounds=(0, 1))})
+    assert alone.privatize([[0.2], [0.7]]).guarantee.unprotected == ()
+    hidden = Release(SphericalCapMechanism(1.0, radius=1.0), target="margin")
+    assert hidden.privatize([[0.2], [0.7]], [1, -1]).guarantee.unprotected == ()
 
 
 def test_part_without_a_claim_leaves_none():

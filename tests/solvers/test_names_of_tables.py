@@ -82,6 +82,16 @@ def test_predictions_match_tables_by_name(tmp_path):
             one.predict(TABLE.rename(columns={"year": "years"}))
 
 
+def test_a_column_of_categories_in_place_of_its_indicators_is_told_what_makes_them():
+    release = sd.Release(noiseless=("age", "place"), categories={"place": ("n", "e", "s")}, fit_intercept=True)
+    people = pd.DataFrame({"age": X[:, 0], "place": np.resize(["n", "e", "s"], len(X))})
+    corrected = sd.debias(LOSS, release)
+    with pytest.raises(ValueError, match=r"missing: place=e, place=s; .* privatize makes them of place; of true"):
+        sd.m_estimate(corrected, people, Y)
+    made = release.privatize(people, Y)
+    assert sd.m_estimate(corrected, made.X, made.y).names == ("age", "place=e", "place=s", "intercept")
+
+
 def test_an_array_has_no_names():
     """Coefficients of an array are numbered, and tables cannot be matched with them."""
     corrected = sd.debias(LOSS, sd.Release(sd.GaussianMechanism.from_scale(0.3)))

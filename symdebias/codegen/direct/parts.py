@@ -11,9 +11,11 @@ from symdebias.codegen.direct.writer import Function, as_intrinsic, function_of
 # What counts as an operation, and with how few of them a part is left to Numba: a call of it costs as much.
 _OPERATIONS = (ast.BinOp, ast.Compare, ast.Subscript, ast.Call, ast.IfExp, ast.For, ast.While, ast.AugAssign)
 _FEWEST_OPERATIONS = 4
-# A function with an expression of more levels, a sum of as many terms, is left to Numba: what looks at expressions here
-# calls itself a few times for each level, and Python's stack ends.
+# A function with an expression of more levels is left to Numba: what looks at expressions here calls itself a few times
+# for each level, and Python's stack ends.
 _MOST_LEVELS = 150
+# Sums of more terms, each of which is a level, are added up in parts.
+_MOST_TERMS = 50
 
 
 def execute(
@@ -36,7 +38,11 @@ def execute(
         Says what a global is, in the same words in every process.
     """
     for node in ast.parse(text, path).body:
-        if isinstance(node, ast.FunctionDef) and (options := _options(node, kernel)) is not None and not _is_deep(node):
+        if isinstance(node, ast.FunctionDef) and (options := _options(node, kernel)) is not None:
+            node.body = _in_parts(node.body)
+            if _is_deep(node):
+                exec(compile(ast.Module([node], []), path, "exec"), names)
+                continue
             outliner = _Outliner(node, names, identity)
             own = "fastmath" in options and ast.literal_eval(options["fastmath"]) != set(fastmath)
             if node.name != kernel and not own and outliner.is_whole():
@@ -44,6 +50,28 @@ def execute(
                 continue
             node.body = outliner.outlined(node.body)
         exec(compile(ast.Module([node], []), path, "exec"), names)
+
+
+def _in_parts(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Return statements in which the beginning of a long sum has a name: the same operations in the same order."""
+    found: list[ast.stmt] = []
+    for node in body:
+        for name in ("body", "orelse"):
+            if isinstance(inside := getattr(node, name, None), list):
+                setattr(node, name, _in_parts(inside))
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            operations, value = [], node.value
+            while isinstance(value, ast.BinOp):
+                operations.append(value)
+                value = value.left
+            # The first one stands innermost.
+            for place in range(len(operations) - 1 - _MOST_TERMS, 0, -_MOST_TERMS):
+                name, operation = f"sum_{node.lineno}_{len(operations) - place}", operations[place]
+                begun = ast.Assign([ast.Name(name, ast.Store())], operation.left)
+                found.append(ast.fix_missing_locations(ast.copy_location(begun, node)))
+                operation.left = ast.copy_location(ast.Name(name, ast.Load()), node)
+        found.append(node)
+    return found
 
 
 def _is_deep(definition: ast.FunctionDef) -> bool:

@@ -38,6 +38,23 @@ _MOST_PARTS = 100
 _Kind = TypeVar("_Kind", bound=Statistic)
 
 
+@functools.lru_cache(maxsize=256)
+def _terms_with(expression: sp.Expr) -> dict[sp.Symbol, list[sp.Expr]]:
+    """Return the terms of a sum in which each symbol stands."""
+    found: dict[sp.Symbol, list[sp.Expr]] = {}
+    for term in expression.args:
+        for symbol in term.free_symbols:
+            found.setdefault(symbol, []).append(term)
+    return found
+
+
+def _derivative(expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
+    """Return a derivative; of a sum, such as one of many waves, by the terms in which the symbol stands."""
+    if not expression.is_Add:
+        return sp.diff(expression, by)
+    return sp.Add(*(sp.diff(term, by) for term in _terms_with(expression).get(by, ())))
+
+
 @dataclass(frozen=True)
 class ScoreProgram:
     """A corrected loss G of m scores."""
@@ -226,11 +243,11 @@ class ScoreProgram:
 
     def _slope(self, expression: sp.Expr, by: sp.Symbol) -> sp.Expr:
         """Return a derivative by a score or a symbol of the statistics."""
-        slope = sp.diff(expression, by)
+        slope = _derivative(expression, by)
         if by not in self.scores:
             return slope
         moved = sorted(expression.free_symbols & self._by_score.keys(), key=str)
-        return sp.Add(slope, *(self._by_score[symbol] * sp.diff(expression, symbol) for symbol in moved))
+        return sp.Add(slope, *(self._by_score[symbol] * _derivative(expression, symbol) for symbol in moved))
 
     # ---- code --------------------------------------------------------------------------------------------
 

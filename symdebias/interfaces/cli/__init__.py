@@ -20,7 +20,7 @@ from symdebias._progress import is_looked_at, is_welcome
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.cli.parser import parsed
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUTED", "main", "show", "tell", "watched"]
+__all__ = ["FAILED", "INTERRUPTED", "REFUTED", "doubt_delta", "main", "show", "tell", "watched"]
 
 # Exit codes: 0 done; 1 could not be done; 2 the words are no command (by argparse); 3 an audit refutes a guarantee; 130
 # Ctrl-C, as shells have it.
@@ -74,6 +74,16 @@ def tell(progress: str) -> None:
     """Print what takes some seconds, where somebody looks on."""
     if is_looked_at():
         print(f"symdebias: {progress} ...", file=sys.stderr)
+
+
+def doubt_delta(delta: float, records: float) -> None:
+    """Say so where the chance that a guarantee fails, times the number of people, is one and more."""
+    if delta * records >= 1:
+        warnings.warn(
+            f"delta={delta:g} is not below one over {records:,.0f} records: the guarantee may fail for some of them. "
+            f"Take one well below {1 / records:.2g}.",
+            stacklevel=2,
+        )
 
 
 def watched(options: argparse.Namespace) -> bool:

@@ -6,7 +6,7 @@ import warnings
 from symdebias import _files
 from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
-from symdebias.interfaces.cli import show, tell
+from symdebias.interfaces.cli import doubt_delta, show, tell
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.privacy.ledger import keeps, populations, unnamed
 from symdebias.release import Release, Schema
@@ -20,6 +20,7 @@ def privatize(options: argparse.Namespace) -> None:
     _files.require_free(options.out)
     tell(f"reading {options.table}")
     X, y = schema.collect(options.table)
+    doubt_delta(schema.delta, len(X))
     if options.total is not None and options.outside == "refuse":
         # A declared total stands: records that are refused are so before it is.
         release.privatize(X, y, random_state=0, outside="refuse")

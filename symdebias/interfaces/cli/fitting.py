@@ -1,15 +1,18 @@
 """The commands for analysts: fit a folder of released records, and judge a fit."""
 
 import argparse
+import inspect
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symdebias import _files
+from symdebias import _files, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
+from symdebias._loss_names import CATALOGUE
 from symdebias.checks import check_records
 from symdebias.checks.scaled import FEWEST
 from symdebias.driver import debias
@@ -41,14 +44,16 @@ def fit(options: argparse.Namespace) -> None:
     if options.save is not None:
         _files.require_place(options.save, SAVED_FIT)
     noised = load(options.folder)
-    outcome = Outcome.of(options, noised)
+    outcome, known = Outcome.of(options, noised), KnownTerm.of(options)
     if outcome is not None:
-        noised = outcome.chosen(noised)
+        if known is not None:
+            known.require_in(noised.release)
+        noised = outcome.chosen(noised, None if known is None else known.column)
     doubts = _doubts(noised)
     if doubts:
         warnings.warn(doubts, stacklevel=2)
-    loss = loss_of(options.loss.replace("-", "_"), noised.release)
-    known, offset = KnownTerm.of(options), None
+    loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
+    offset = None
     if known is not None:
         noised, offset = known.taken_out(noised, loss)
     corrected = debias(loss, noised.release, method=options.method)
@@ -156,12 +161,12 @@ def _is_large(folder: Path) -> bool:
 def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised, FloatArray | None]:
     """Return a saved fit, released records, and the offset of these where the fit has one."""
     found = Fit.load(options.fit)
-    outcome = Outcome.of_fit(found)
+    outcome, known = Outcome.of_fit(found), KnownTerm.of_fit(options, found)
     # A column is taken out of records in memory.
     noised = load(options.folder, in_memory=in_memory or outcome is not None)
     if outcome is not None:
-        noised = outcome.chosen(noised)
-    known, offset = KnownTerm.of_fit(options, found), None
+        noised = outcome.chosen(noised, None if known is None else known.column)
+    offset = None
     if known is not None:
         noised, offset = known.taken_out(noised, found.corrected.declared)
     if found.corrected.release != noised.release:
@@ -177,10 +182,27 @@ def _has_units(found: Fit) -> bool:
     return found.theta.ndim == 1 and bool(release.center or release.scale)
 
 
-def loss_of(name: str, release: Release) -> Loss:
-    """Return a loss of the catalogue, in the coding of the labels that the release has."""
+def loss_of(name: str, release: Release, arguments: Sequence[float] | None = None) -> Loss:
+    """Return a loss of the catalogue, with arguments of its own, in the coding of the labels that the release has."""
     known = labels_of(release)
-    return in_labels(loss_by_name(name, None if known is None else len(known)), known)
+    if arguments is None and CATALOGUE[name].needs in ("", "classes"):
+        return in_labels(loss_by_name(name, None if known is None else len(known)), known)
+    return in_labels(_with_arguments(name, arguments or ()), known)
+
+
+def _with_arguments(name: str, arguments: Sequence[float]) -> Loss:
+    make, word = getattr(losses, name), f"--loss {name.replace('_', '-')}"
+    taken = [one for one in inspect.signature(make).parameters.values() if one.name != "classes"]
+    if not taken:
+        raise ValueError(f"{word} takes no --arguments. Leave them out.")
+    least = sum(one.default is one.empty for one in taken)
+    if not least <= len(arguments) <= len(taken):
+        raise ValueError(
+            f"{word} takes {' and '.join(one.name for one in taken)}, and --arguments has {len(arguments)} numbers. "
+            f"Give {'at most ' if least < len(taken) else ''}{len(taken)}, as --arguments 0.9."
+        )
+    made: Loss = make(*arguments)
+    return made
 
 
 def _doubts(noised: Noised) -> str:

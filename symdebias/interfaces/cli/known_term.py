@@ -141,6 +141,13 @@ class KnownTerm:
                 f"{self} multiplies the mean exp(score) of a count, and {loss.expression} predicts another mean. Use "
                 "--loss poisson, or name a column with what is known of the score by --offset."
             )
+        self.require_in(release, target=target)
+        if len(release.columns or ()) < 2:
+            raise ValueError(f"{self} is the only column, and leaves none to fit. Fit records with another one.")
+        return without(release, self.column)
+
+    def require_in(self, release: Release, *, target: str | None = None) -> None:
+        """Raise ValueError where a release has no such column of numbers without noise."""
         indicators = {name for names in release.categories.indicators.values() for name in names}
         numbers = [name for name in release.noiseless if name not in indicators]
         if self.column not in numbers:
@@ -156,6 +163,3 @@ class KnownTerm:
                 f"Name one of those without noise: {public}." if public else "No column of numbers is without noise."
             )
             raise ValueError(f"{self} is {said}. {others}")
-        if len(release.columns or ()) < 2:
-            raise ValueError(f"{self} is the only column, and leaves none to fit. Fit records with another one.")
-        return without(release, self.column)

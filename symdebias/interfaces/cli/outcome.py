@@ -78,12 +78,15 @@ class Outcome:
         """Return a fit that says which columns it took."""
         return replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json})
 
-    def chosen(self, noised: Noised) -> Noised:
-        """Return the records with the column as their target.
+    def chosen(self, noised: Noised, beside: str | None = None) -> Noised:
+        """Return the records with the column as their target, and with the column of a known term beside the features.
 
         Raises
         ------
         ValueError, TypeError
             It has no noise of its own, or features are no other columns.
         """
-        return noised.with_target(self.target, self.features)
+        features = self.features
+        if features is not None and beside in (noised.release.columns or ()) and beside not in (*features, self.target):
+            features = (*features, beside)
+        return noised.with_target(self.target, features)

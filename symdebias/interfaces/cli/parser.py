@@ -12,8 +12,9 @@ import symdebias
 from symdebias import _loss_names, _metric_names
 
 LOSSES = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME_AND_LABELS)
+FITTED = tuple(name.replace("_", "-") for name in _loss_names.CATALOGUE)
 PLANNED = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME)
-_CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee"
+_CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee, 130 Ctrl-C"
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -163,13 +164,14 @@ _COMMANDS = {
         "collecting:privatize",
         "table --schema --out --format --outside --keep-order --ledger --population --total --others --seed --json",
         "noise a table as a schema says, into a new folder",
-        "Noise the records of a CSV file by the release that a schema declares, and write them with their card to a "
+        "Noise the records of a table by the release that a schema declares, and write them with their card to a "
         "new folder, in an order that nobody knows. Nothing is written, and no budget is spent, where the table does "
         "not fit.",
     ),
     "fit": (
         "fitting:fit",
-        "folder --loss --target --features [ --offset --exposure ] --l2 --radius --method --level --save --json",
+        "folder --loss --arguments --target --features [ --offset --exposure ] --l2 --radius --method --level --save "
+        "--json",
         "fit a model to a folder of released records",
         "Fit by M-estimation on the corrected loss, and print the parameters with standard errors, in the units of the "
         "columns.",
@@ -239,7 +241,17 @@ _COMMANDS = {
 
 # Each option once, as argparse takes it; after the word of a command, what this command adds or says otherwise.
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "--columns": {"type": int, "help": "the number of columns, with guessed parameters of 0.5 each"},
+    "--arguments": {
+        "type": numbers,
+        "metavar": "NUMBERS",
+        "help": "those of the loss, as 0.9,0.2: cauchy scale=2.385; expectile level; huber threshold=1.345; "
+        "negative-binomial dispersion=1; quantile level=0.5, width=0.5; tweedie power=1.5",
+    },
+    "--columns": {
+        "type": int,
+        "help": "the number of columns, with guessed parameters of 0.5 each, and an intercept in the middle of "
+        "--target-bounds",
+    },
     "compile --columns": {
         "type": str,
         "metavar": "NUMBERS",
@@ -284,7 +296,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--level": {"type": float, "default": 0.95, "help": "of the intervals (default: 0.95)"},
     "evaluate --level": {"help": "of the interval (default: 0.95)"},
     "plan --loss": {"type": with_hyphens, "choices": PLANNED, "help": "the model's loss (default: that of the schema)"},
-    "fit --loss": {"type": with_hyphens, "choices": LOSSES, "required": True, "help": "the model's loss"},
+    "fit --loss": {"type": with_hyphens, "choices": FITTED, "required": True, "help": "the model's loss"},
     "compile --loss": {
         "nargs": "+",
         "type": with_hyphens,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _files, _loss_names, losses
-from symdebias._domains import COUNT, POSITIVE, Interval
+from symdebias._domains import COUNT, EPSILON, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
-from symdebias.interfaces.cli import REFUTED, show, tell, watched
+from symdebias.interfaces.cli import REFUTED, doubt_delta, show, tell, watched
 from symdebias.interfaces.cli.cards import release_of, require_fresh
 from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
@@ -64,11 +64,15 @@ def plan(options: argparse.Namespace) -> None:
             f"--columns {options.columns:,} is more than {_MOST_COLUMNS:,}, and a plan draws records with all of them. "
             "Plan for fewer."
         )
-    theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
     name = options.loss.replace("-", "_")
     # A vector with the label is planned for labels, which a loss of numbers may have as well.
     of_labels = options.target == "margin" and name in _loss_names.MARGIN
     make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _loss_names.CATALOGUE[name].target]
+    if options.target_bounds is not None and len(options.target_bounds) != 2:
+        raise ValueError("--target-bounds takes two numbers, as 0,10.")
+    # Targets that are guessed lie around the middle of their bounds, as far as an intercept can say so.
+    middle = sum(options.target_bounds) / 2 if family == "normal" and options.target_bounds else 0.0
+    theta = options.theta or (0.5,) * options.columns + (middle,) * options.intercept
     covariance = None
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
@@ -76,12 +80,11 @@ def plan(options: argparse.Namespace) -> None:
     if options.plot is not None:
         _files.require_place(options.plot, _files.PICTURE)
     if family != "binary" and options.target_bounds is None and not options.public_target:
+        example = "0,10" if family == "count" or options.intercept else "-5,5"
         raise ValueError(
             f"the target of {options.loss} is a number, which is noised within public bounds. Give them, as "
-            "--target-bounds 0,10, or release the target as it is by --public-target."
+            f"--target-bounds {example}, or release the target as it is by --public-target."
         )
-    if options.target_bounds is not None and len(options.target_bounds) != 2:
-        raise ValueError("--target-bounds takes two numbers, as 0,10.")
     settings: dict[str, Any] = {
         "delta": _DELTA if options.delta is None else options.delta,
         "mechanisms": options.mechanisms and [name.replace("-", " ") for name in options.mechanisms],
@@ -102,14 +105,18 @@ def plan(options: argparse.Namespace) -> None:
     )
     best = answer.best.expected
     assert best is not None
+    if options.delta is not None and best.release.guarantee is not None:
+        doubt_delta(best.release.guarantee.delta, best.records)
     if not options.json:
         print(answer)
         print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}", flush=True)
     told = _as_json(answer)
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
-        for factor in (0.5, 1.0, 2.0, 4.0):
-            there = planned(make(), population, epsilon=factor * options.epsilon, n=best.records, **settings)
+        for budget in (factor * options.epsilon for factor in (0.5, 1.0, 2.0, 4.0)):
+            if budget not in EPSILON:
+                continue
+            there = planned(make(), population, epsilon=budget, n=best.records, **settings)
             for option in there.options:
                 if option.expected is not None:
                     curves.setdefault(option.title, []).append(option.expected)
@@ -160,6 +167,8 @@ def _plan_schema(options: argparse.Namespace) -> None:
         {**entries_of(options.schema), **budget}, n=options.records, standard_error=options.standard_error,
         loss=options.loss, l2=options.l2,
     )  # fmt: skip
+    if found.release.guarantee is not None:
+        doubt_delta(found.release.guarantee.delta, found.expected.records)
     if not options.json:
         print(found, flush=True)
     tried: Rehearsal | None = None
