@@ -282,8 +282,8 @@ def _contributions(
 def _note_on_shrinkage(ridge: float, least: float, most: float) -> str:
     short = f"{least:.2g}" if f"{least:.2g}" == f"{most:.2g}" else f"{least:.2g} to {most:.2g}"
     return (
-        f"the noise of q and the regularisation act as l2={ridge:.3g} would: theta is short of the minimum by a share of "
-        f'{short}, by direction. server="corrected" takes that out'
+        f"the noise of q and the regularisation act as l2={ridge:.3g} would: theta is short of the minimum by a share "
+        f'of {short}, by direction. server="corrected" takes that out'
     )
 
 
