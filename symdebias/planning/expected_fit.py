@@ -14,7 +14,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE, shown
+from symdebias._domains import POSITIVE, Integer, shown
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
@@ -56,6 +56,8 @@ _FAR_OUT, _LARGEST_POWER = np.array([1.0, 3.0, 10.0, 30.0, 100.0, 300.0]), 12.0
 _WORSE_THAN_EXACT = 1.1
 # Noised copies of the population, so that together there are about so many records.
 _RECORDS = 100_000
+# Plans that are compared see the same noise, so that a generator, which moves on, is no seed of theirs.
+_SEED = Integer(0, 2**128)
 # Not the stream that a population of the same seed is drawn from.
 _NOISE_STREAM = 7_193
 # Share of records that carry the corrected gradient below which a normal approximation is not trusted.
@@ -179,6 +181,7 @@ class Study:
             The release has a centre, a scale or categories that are indicators; or the loss is no loss.
         """
         require_loss(loss)
+        random_state = _SEED.check("random_state", random_state)
         if release.center or release.scale:
             raise ValueError(
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
