@@ -219,6 +219,22 @@ def test_records_that_decide_by_themselves_have_no_intervals():
         _ = tiny.standard_errors
 
 
+@pytest.mark.parametrize("shift", [0.0, 100.0, 1e3, 3e3, 1e4, 2e4])
+def test_columns_far_from_zero_have_right_errors_or_none(shift):
+    """Sums of fourth powers lose what a column varies by beside its mean: errors come from records or not at all."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        q = np.column_stack([rng.normal(size=2_000) + shift, np.ones(2_000)])
+        p = q * (q @ [[1.0], [2.0]] + rng.normal(size=(2_000, 1)))
+        estimate = filled(q, p, products=True).corrected(0.0)
+        moves = (p - q * (q @ estimate.theta)[:, None]) @ np.linalg.inv(q.T @ q)
+        if shift <= 1e3:
+            np.testing.assert_allclose(estimate.standard_errors, np.sqrt(np.sum(moves**2, axis=0)), rtol=0.01)
+        else:
+            with pytest.raises(InferenceError, match="centre the columns"):
+                _ = estimate.standard_errors
+
+
 def test_an_uncertain_curvature_is_that_of_m_estimate():
     """Of 400 records under noise of 1.5 times a column: Fieller's intervals, to what HC3 and leaving out differ by."""
     rng = np.random.default_rng(3)
