@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray, real_array
-from symdebias._domains import COUNT, NON_NEGATIVE, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import FEWEST_DECIDE, Inference, freedom_of_records, sandwich
 from symdebias.solvers.curvature import LEAST_CURVATURE
@@ -128,6 +128,8 @@ class QuadraticStatistics:
 
     def __init__(self, dimension: int, *, products: bool = False) -> None:
         self._dimension = COUNT.check("dimension", dimension)
+        if not isinstance(products, (bool, np.bool_)):
+            raise TypeError(f"products must be True or False; got {shown(products, 60)}. Pass one of them.")
         if products and self._dimension > _LARGEST_WITH_PRODUCTS:
             raise ValueError(
                 f"products of {self._dimension} components are too many to keep; the most is "
@@ -215,6 +217,11 @@ class QuadraticStatistics:
         """
         if not isinstance(other, QuadraticStatistics):
             raise TypeError(f"only QuadraticStatistics merge; got {type(other).__name__}. Use add for arrays.")
+        if other is self:
+            raise ValueError(
+                "statistics do not merge into themselves: each record would count twice, and standard errors be too "
+                "small. Merge those of other records."
+            )
         if (other.dimension, other.keeps_products) != (self.dimension, self.keeps_products):
             raise ValueError(
                 f"{other!r} does not merge into {self!r}. Both must have one dimension, and keep products or not: make "

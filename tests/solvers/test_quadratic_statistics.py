@@ -1,5 +1,6 @@
 """Sums of released vectors: streamed, merged, solved; and the estimate corrected for the noise, unbiased exactly."""
 
+import copy
 import itertools
 import math
 
@@ -110,7 +111,7 @@ def test_exactly_unbiased_sums(seed, noise_q, noise_p):
     condition = np.linalg.cond(q.T @ q)
     # Powers of two of the same records, which change no digit, make the curvature certain.
     for _ in range(50):
-        statistics.merge(statistics)
+        statistics.merge(copy.deepcopy(statistics))
     np.testing.assert_allclose(statistics.corrected(noise_q**2).theta, true, rtol=1e-11 * condition, atol=1e-11)
     plain = statistics.solve(radius=1e6).w
     np.testing.assert_allclose(plain, np.linalg.solve(q.T @ q + 4 * noise_q**2 * np.eye(2), p.sum(axis=0)), rtol=1e-9)
@@ -357,6 +358,11 @@ def test_other_refusals():
     for other in (sd.quadratic.QuadraticStatistics(3), sd.quadratic.QuadraticStatistics(2, products=True)):
         with pytest.raises(ValueError, match="does not merge into"):
             statistics.merge(other)
+    with pytest.raises(ValueError, match="do not merge into themselves"):
+        statistics.merge(statistics)
+    assert statistics.n == 5
+    with pytest.raises(TypeError, match="products must be True or False; got 'yes'"):
+        sd.quadratic.QuadraticStatistics(2, products="yes")
     empty = sd.quadratic.QuadraticStatistics(2)
     with pytest.raises(ValueError, match="no records were added"):
         empty.solve(radius=1.0)
