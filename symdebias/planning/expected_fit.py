@@ -64,7 +64,7 @@ _NOISE_STREAM = 7_193
 _LEAST_SHARE = 0.02
 # Where fewer drawn records decide an expected variance, gradients have heavy tails that few copies see little of: up to
 # so many times as many records are drawn. Fewer than the third leave its root known to worse than a twentieth.
-_DECIDE, _MORE_DRAWN, _FEW_DECIDE = 1_000, 10, 100
+_DECIDE, _MORE_DRAWN, FEW_DECIDE = 1_000, 10, 100
 # A curvature that is expected to be so many standard errors is hardly ever found to be too few for a fit.
 SAFE_CURVATURE = LEAST_CURVATURE + 2.5
 # Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
@@ -102,6 +102,9 @@ class ExpectedFit:
     curvature : float
         The least curvature of the mean corrected loss that is to be expected, in its own standard errors: fits of less
         than 2.5 are refused. NaN where it is not looked at: for a free-form loss, and in searches.
+    deciding : float
+        How many drawn records decide the expected variance of the parameter with the fewest. Where they are less than
+        100 gradients have heavy tails: standard errors may be far too small, and fits are often refused.
     notes : tuple of str
         What to know.
 
@@ -125,6 +128,7 @@ class ExpectedFit:
     score_variance: float
     method: str
     curvature: float = math.nan
+    deciding: float = math.nan
     notes: tuple[str, ...] = ()
     standard_errors: FloatArray = field(init=False)
 
@@ -317,7 +321,7 @@ class Study:
                 )
         elif corrected.label_mixing is not None:
             notes = corrected.notes
-        if deciding < _FEW_DECIDE:
+        if deciding < FEW_DECIDE:
             notes += (
                 f"as few as {deciding:.2g} of {drawn:,} drawn records decide an expected standard error: gradients "
                 "have heavy tails, and it may be far too small; rehearse() tries it out",
@@ -342,6 +346,7 @@ class Study:
             score_variance=corrected.score_variance(theta) if corrected.declared.scores else math.nan,
             method=corrected.method,
             curvature=curvature,
+            deciding=deciding,
             notes=notes,
         )
 
