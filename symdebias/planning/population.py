@@ -30,8 +30,10 @@ _FAMILIES = ("binary", "count", "normal")
 _LARGEST_RATE = 40.0
 # Variances over the largest possible ones, 1 - mean^2: what a population has at most, and what is no error of a pilot.
 _MOST_SPREAD, _MUCH_SPREAD = 0.99, 1.25
-# Rounds of the search for the correlations of normal variables.
-_ROUNDS = 6
+# Of a guessed feature.
+_LEAST_VARIANCE = 1e-12
+# Rounds of the search for the correlations of normal variables, and how near those of features come on average.
+_ROUNDS, _NEAR = 6, 0.01
 # Numbers of a population that is drawn: a gigabyte.
 MOST_NUMBERS = 125_000_000
 
@@ -89,7 +91,8 @@ class Population:
         mean : array of shape (p,), optional
             Means of the features, zero by default.
         covariance : array of shape (p, p), or (p,) for variances, optional
-            Then features are normal, drawn again where they leave [-1, 1]. Without it they are uniform on [-1, 1].
+            Of the features: they lie in [-1, 1] and have this covariance by beta distributions, next to normal ones
+            where it is small, joined by a normal copula. Without it they are uniform on [-1, 1].
         intercept : bool
             Whether the last parameter is an intercept.
         residual : float
@@ -102,7 +105,7 @@ class Population:
         Raises
         ------
         ValueError, TypeError
-            An argument does not fit, or the guessed features hardly ever lie in [-1, 1].
+            An argument does not fit, or no features in [-1, 1] have such moments.
 
         Examples
         --------
@@ -258,16 +261,9 @@ def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Gen
     matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
     if matrix.shape != (p, p) or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix).min() < -1e-9:
         raise ValueError(f"covariance must be a symmetric matrix of shape ({p}, {p}) without negative variances.")
-    kept, drawn = np.zeros((0, p)), 0
-    while len(kept) < count:
-        rows = rng.multivariate_normal(centre, matrix, size=count, method="eigh")
-        kept, drawn = np.concatenate([kept, rows[np.abs(rows).max(axis=1) <= 1]]), drawn + count
-        if len(kept) < 0.01 * drawn:
-            raise ValueError(
-                "the guessed features lie in [-1, 1] less than once in a hundred draws. Scale them to the bounds of "
-                "the release, in which the population is written."
-            )
-    return kept[:count]
+    # What does not vary varies next to nothing.
+    matrix = matrix + np.diag(np.maximum(_LEAST_VARIANCE - np.diag(matrix), 0.0))
+    return _with_moments(centre, matrix, count, rng)
 
 
 def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
@@ -280,8 +276,8 @@ def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.
     most = 1 - mean**2
     if not np.all(deviations**2 < _MUCH_SPREAD * most):
         raise ValueError(
-            "the pilot's features are not in [-1, 1]: their means and variances are too large for that. Scale them to "
-            "the bounds of the release, in which the population is written."
+            "no features in [-1, 1] have these means and variances: they are too large for that. Scale them to the "
+            "bounds of the release, in which the population is written."
         )
     concentration = 1 / np.minimum(deviations**2 / most, _MOST_SPREAD) - 1
     first, second = (1 + mean) / 2 * concentration, (1 - mean) / 2 * concentration
@@ -300,6 +296,8 @@ def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.
         scales = np.multiply.outer(spreads, spreads)
         centred = X - X.mean(axis=0)
         reached = np.divide(centred.T @ centred / count, scales, out=wanted.copy(), where=scales > 0)
+        if np.abs(wanted - reached).mean() < _NEAR:
+            break
         correlation = np.clip(correlation + wanted - reached, -1.0, 1.0)
         np.fill_diagonal(correlation, 1.0)
     return X

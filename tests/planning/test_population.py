@@ -52,13 +52,24 @@ def test_wide_columns_of_a_pilot_stay_as_wide():
     assert np.mean(np.abs(population.X[:, 1]) > 0.99) > 0.9
 
 
+@pytest.mark.parametrize("spread", [0.1, 0.3, 0.5, 0.577, 0.8, 0.95])
+def test_guessed_features_have_the_guessed_moments(spread):
+    """Six deviations of a share of the variance; of normal ones that are cut .577 would be .47, and .8 be .52."""
+    population = Population.guess([1.0, 1.0], mean=[0.0, 0.1], covariance=[spread**2] * 2)
+    np.testing.assert_allclose(population.X.std(axis=0), spread, rtol=0.03)
+    np.testing.assert_allclose(population.X.mean(axis=0), [0.0, 0.1], atol=6 * spread / math.sqrt(20_000))
+    assert abs(np.corrcoef(population.X.T)[0, 1]) < 0.01
+    joined = Population.guess([1.0, 1.0], covariance=spread**2 * np.array([[1.0, -0.6], [-0.6, 1.0]]))
+    assert np.corrcoef(joined.X.T)[0, 1] == pytest.approx(-0.6, abs=0.02)
+
+
 def test_pilots_that_no_population_stands_for():
     rng = np.random.default_rng(0)
     noised = sd.Release({("x0",): sd.GaussianMechanism.from_scale(0.1)})
     corrected = sd.debias(EXPONENTIAL, noised)
     for X in (rng.uniform(-30, 30, size=(1_000, 1)), rng.uniform(2, 3, size=(1_000, 1))):
         released = noised.privatize(X, np.ones(1_000), random_state=1)
-        with pytest.raises(ValueError, match=r"the pilot's features are not in \[-1, 1\].* Scale them"):
+        with pytest.raises(ValueError, match=r"no features in \[-1, 1\] have these .* Scale them"):
             Population.from_pilot(corrected, released.X, released.y, theta=[1.0])
     released = noised.privatize(X / 4, np.ones(1_000), random_state=1)
     with pytest.raises(ValueError, match=r"theta has the shape \(2,\)"):
@@ -76,7 +87,7 @@ def test_pilots_that_no_population_stands_for():
         (lambda: Population.guess([1.0], family="gamma"), ValueError, "not known"),
         (lambda: Population.guess([1.0], intercept=True), ValueError, "no parameter of a feature"),
         (lambda: Population.guess([1.0], mean=[0.5]), ValueError, "without covariance"),
-        (lambda: Population.guess([1.0], mean=[30.0], covariance=[0.1]), ValueError, "once in a hundred"),
+        (lambda: Population.guess([1.0], mean=[30.0], covariance=[0.1]), ValueError, "no features in"),
         (lambda: Population.guess([1.0], covariance=[-1.0]), ValueError, "covariance"),
         (lambda: Population.guess([1.0], size=0), ValueError, "size"),
         (lambda: Population([[1.0]], [1.0]), ValueError, "two records"),
