@@ -296,7 +296,7 @@ def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.
         scales = np.multiply.outer(spreads, spreads)
         centred = X - X.mean(axis=0)
         reached = np.divide(centred.T @ centred / count, scales, out=wanted.copy(), where=scales > 0)
-        if np.abs(wanted - reached).mean() < _NEAR:
+        if np.abs(wanted - reached).sum() <= _NEAR * len(mean) * (len(mean) - 1):
             break
         correlation = np.clip(correlation + wanted - reached, -1.0, 1.0)
         np.fill_diagonal(correlation, 1.0)
