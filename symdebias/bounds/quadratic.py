@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, features_array, label_array, target_array
 from symdebias._domains import COUNT, RADIUS, shown
 from symdebias.bounds.boxes import Box, upper_bound
 from symdebias.codegen.numeric import numeric
@@ -99,20 +99,25 @@ class QuadraticLoss:
         """What the loss is called, the expansion named."""
         return self.loss.name or str(self.loss.expression)
 
-    def vectors(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def vectors(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
         """Return q and p of records.
 
         Parameters
         ----------
-        X : array of shape (n, p), float64
+        X : array of shape (n, p) or table
             The records; of a score with its constant, where there is one.
-        y : array of shape (n,), float64
-            The targets.
+        y : array of shape (n,)
+            The targets, among the declared values where there are any.
 
         Returns
         -------
         q, p : arrays of shape (n, d), float64
             d is the number of parameters.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They are no finite numbers, do not fit one another or the loss, or a target is none of the declared values.
 
         Examples
         --------
@@ -121,10 +126,18 @@ class QuadraticLoss:
         >>> q.tolist(), p.tolist()
         ([[1.0, 2.0]], [[3.0, 6.0]])
         """
+        X = features_array(X)
+        values = self.loss.target_values
+        y = target_array(y, rows=len(X)) if values is None else label_array(y, values, rows=len(X))
         if self.scored:
             factors = [numeric(part[0], (self.loss.target,))(y) for part in (self.q, self.p)]
             return factors[0][:, None] * X, factors[1][:, None] * X
         symbols = (*self.loss.features, self.loss.target)
+        if X.shape[1] != len(self.loss.features):
+            names = ", ".join(map(str, self.loss.features))
+            raise ValueError(
+                f"X has {X.shape[1]} columns. It must have one for each feature of the loss: {names:.300}."
+            )
         columns = (*X.T, y)
         q, p = (np.stack([numeric(part, symbols)(*columns) for part in side], axis=1) for side in (self.q, self.p))
         return q, p

@@ -151,9 +151,15 @@ def optimal_unbiased_randomizer(
     try:
         matrix = realised(columns, epsilon, outputs=points.tolist(), means=declared)
     except Unrealisable as error:
+        remedy = (
+            "Use debiased_randomized_response, or fewer labels."
+            if mesh is None
+            else "The outputs may reach only just far enough, with no room for rounding: those of "
+            "feasible_outputs(labels, epsilon) reach a little farther."
+        )
         raise PrivacyError(
             f"the optimal randomizer of {len(declared)} labels at epsilon={epsilon:g} cannot be drawn exactly: {error} "
-            "Use debiased_randomized_response, or fewer labels."
+            f"{remedy}"
         ) from None
     return LabelRandomizer(
         declared, tuple(points.tolist()), matrix, epsilon, prior=tuple(shares.tolist()), loss=noised.text,

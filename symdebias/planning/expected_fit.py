@@ -4,6 +4,7 @@ A population is solved once without noise. Its noised copies then tell the covar
 parameters, and with it the sandwich covariance of M-estimation under any release.
 """
 
+import functools
 import math
 import warnings
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,8 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE, shown
+from symdebias._domains import POSITIVE, Integer, shown
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
 from symdebias.driver import corrected_by, debias
@@ -47,18 +49,22 @@ _APPROACHES: dict[str, tuple[Method, ...]] = {
     "best": (Exact(), Surrogate()), "exact": (Exact(),), "surrogate": (Surrogate(),)
 }  # fmt: skip
 
+# Scores at which growth is looked at, and what counts as a power.
+_FAR_OUT, _LARGEST_POWER = np.array([1.0, 3.0, 10.0, 30.0, 100.0, 300.0]), 12.0
 # A surrogate is taken where the exact correction has so many times its excess risk: fits by a surrogate begin with a
 # pilot, which does not settle on all records, and what is planned is right to a few per cent.
 _WORSE_THAN_EXACT = 1.1
 # Noised copies of the population, so that together there are about so many records.
 _RECORDS = 100_000
+# Plans that are compared see the same noise, so that a generator, which moves on, is no seed of theirs.
+_SEED = Integer(0, 2**128)
 # Not the stream that a population of the same seed is drawn from.
 _NOISE_STREAM = 7_193
 # Share of records that carry the corrected gradient below which a normal approximation is not trusted.
 _LEAST_SHARE = 0.02
 # Where fewer drawn records decide an expected variance, gradients have heavy tails that few copies see little of: up to
 # so many times as many records are drawn. Fewer than the third leave its root known to worse than a twentieth.
-_DECIDE, _MORE_DRAWN, _FEW_DECIDE = 1_000, 10, 100
+_DECIDE, _MORE_DRAWN, FEW_DECIDE = 1_000, 10, 100
 # A curvature that is expected to be so many standard errors is hardly ever found to be too few for a fit.
 SAFE_CURVATURE = LEAST_CURVATURE + 2.5
 # Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
@@ -96,6 +102,9 @@ class ExpectedFit:
     curvature : float
         The least curvature of the mean corrected loss that is to be expected, in its own standard errors: fits of less
         than 2.5 are refused. NaN where it is not looked at: for a free-form loss, and in searches.
+    deciding : float
+        How many drawn records decide the expected variance of the parameter with the fewest. Where they are less than
+        100 gradients have heavy tails: standard errors may be far too small, and fits are often refused.
     notes : tuple of str
         What to know.
 
@@ -119,6 +128,7 @@ class ExpectedFit:
     score_variance: float
     method: str
     curvature: float = math.nan
+    deciding: float = math.nan
     notes: tuple[str, ...] = ()
     standard_errors: FloatArray = field(init=False)
 
@@ -175,6 +185,7 @@ class Study:
             The release has a centre, a scale or categories that are indicators; or the loss is no loss.
         """
         require_loss(loss)
+        random_state = _SEED.check("random_state", random_state)
         if release.center or release.scale:
             raise ValueError(
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
@@ -208,8 +219,9 @@ class Study:
     def expected(self, release: Release, n: float, method: str = "auto", *, quick: bool = False) -> ExpectedFit:
         """Return what to expect of n records under a release; `quick` takes one copy and the first surrogate.
 
-        Of method "best" it is the correction with the least excess risk, exact where a surrogate gains little; that,
-        "exact" and "surrogate" refuse without a proposal, since a plan compares releases itself.
+        Of method "best" it is the correction with the least excess risk, exact where a surrogate gains little or its
+        pilot often does not settle; that, "exact" and "surrogate" refuse without a proposal, since a plan compares
+        releases itself.
         """
         X, y, outside = clipped_records(release, self.population.X, self.population.y)
         if not outside.count:
@@ -259,6 +271,8 @@ class Study:
                 refusals.append(error)
         if not fits:
             raise refusals[0]
+        if fits[0].method == "exact" and _grows(loss):
+            return fits[0]
         return min(fits, key=lambda fit: fit.excess_risk * (1.0 if fit.method == "exact" else _WORSE_THAN_EXACT))
 
     def needed(self, release: Release, standard_error: float, criterion: Criterion, method: str) -> ExpectedFit:
@@ -299,9 +313,15 @@ class Study:
         if corrected.design is not None:
             worst = float(np.max(np.abs(bias) / np.sqrt(np.diag(covariance))))
             notes = (f"the surrogate has a bias of up to {worst:.2g} standard errors",) if worst > 0.1 else ()
+            if correction.zonal is None and _grows(corrected.declared):
+                notes += (
+                    "a fit may well be refused: the loss grows exponentially in the score, and the pilot of a "
+                    "surrogate often does not settle then. An exact correction is safer where there is one; l2 helps, "
+                    "and rehearse() tries it out",
+                )
         elif corrected.label_mixing is not None:
             notes = corrected.notes
-        if deciding < _FEW_DECIDE:
+        if deciding < FEW_DECIDE:
             notes += (
                 f"as few as {deciding:.2g} of {drawn:,} drawn records decide an expected standard error: gradients "
                 "have heavy tails, and it may be far too small; rehearse() tries it out",
@@ -326,6 +346,7 @@ class Study:
             score_variance=corrected.score_variance(theta) if corrected.declared.scores else math.nan,
             method=corrected.method,
             curvature=curvature,
+            deciding=deciding,
             notes=notes,
         )
 
@@ -435,6 +456,19 @@ class Study:
         return np.asarray(-np.linalg.solve(self.hessian, wrong))
 
 
+@functools.lru_cache(maxsize=64)
+def _grows(loss: Loss) -> bool:
+    """Whether a loss of one score grows faster than any power of it."""
+    if len(loss.scores) != 1:
+        return False
+    value = numeric(loss.expression, (*loss.scores, loss.target))
+    targets = np.array(loss.target_values or (-1.0, 1.0))[:, None, None]
+    sizes = np.abs(value(np.multiply.outer([-1.0, 1.0], _FAR_OUT), targets))
+    # Beyond float64 the form may overflow, and not the loss.
+    known = np.where(np.isfinite(sizes) & (sizes > 0), sizes, np.nan)
+    return bool(np.any(np.diff(np.log10(known), axis=-1) > _LARGEST_POWER * np.diff(np.log10(_FAR_OUT))))
+
+
 @one_thread()
 def expected_fit(
     loss: Loss,
@@ -463,7 +497,7 @@ def expected_fit(
         How many there will be, at least 1.
     method : {"auto", "exact", "surrogate", "best"}
         The correction, as for `debias`; ``"best"`` takes the surrogate where its excess risk is a tenth smaller than
-        that of the exact correction.
+        that of the exact correction and the loss does not grow exponentially in the score.
     l2 : float
         Regularisation.
     start : array of shape (q,) or (K, q), optional

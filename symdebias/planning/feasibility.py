@@ -15,6 +15,7 @@ from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.planning.expected_fit import (
+    FEW_DECIDE,
     SAFE_CURVATURE,
     ExpectedFit,
     expected_fit,
@@ -85,9 +86,14 @@ class Feasibility:
     def is_feasible(self) -> bool:
         """Whether each parameter of 1, intercept aside, is told from 0 at the level 0.05 with power 0.8.
 
-        A fit is hardly ever refused besides: see `ExpectedFit.curvature`.
+        A fit is hardly ever refused besides: see `ExpectedFit.curvature`. Where gradients have heavy tails nobody knows
+        (see `ExpectedFit.deciding`), and the answer is no.
         """
-        return self.needed <= self.expected.records
+        return self.needed <= self.expected.records and not self._has_heavy_tails
+
+    @property
+    def _has_heavy_tails(self) -> bool:
+        return self.expected.deciding < FEW_DECIDE
 
     def rehearse(self, *, fits: int = 20, random_state: int = 0, progress: bool = False) -> Rehearsal:
         """Release and fit as many guessed records, again and again; see `symdebias.planning.rehearse`."""
@@ -132,9 +138,14 @@ class Feasibility:
             designed = ", or a release designed for the loss (loss = ... in the schema)" if is_better else ""
             is_fitted = self.expected.curvature >= SAFE_CURVATURE
             why = f"{what} is not told from 0" if is_fitted else "a fit may well be refused, as the note says"
+            records = f"some {self.needed:,.0f} records, "
+            if self._has_heavy_tails:
+                why = "gradients have heavy tails, as the note says, and a fit is often refused"
+                # More records have larger values among them.
+                records = "another loss, "
             lines.append(
-                f"not feasible: {why}. What would help: some {self.needed:,.0f} records, a larger "
-                f"epsilon, fewer columns or categories, a penalty l2{designed}"
+                f"not feasible: {why}. What would help: {records}a larger epsilon, fewer columns or categories, a "
+                f"penalty l2{designed}"
             )
         return "\n".join(lines)
 

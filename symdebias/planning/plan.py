@@ -23,6 +23,7 @@ from symdebias.mechanisms import (
     SphericalCapMechanism,
     SphericalLaplaceMechanism,
 )
+from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
 from symdebias.planning.layout import Layout
 from symdebias.planning.population import Population, require_population
@@ -266,6 +267,8 @@ def plan(
     records = None if n is None else sample_size(n)
     wanted = None if standard_error is None else POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
+    if target_bounds is not None:
+        target_bounds = checked_bounds(target_bounds, "target_bounds")
     if target not in ("noised", "public", "any", *KINDS):
         raise ValueError(
             f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin", "joint" or "any".'

@@ -1,12 +1,12 @@
 """A population: records that stand for those to be collected, from a guess or from a pilot study."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import betaincinv, expit, ndtr
 
 from symdebias._arrays import (
     FloatArray,
@@ -28,6 +28,12 @@ from symdebias.solvers.moments import debiased_moments
 _FAMILIES = ("binary", "count", "normal")
 # The logarithm of the largest mean of counts.
 _LARGEST_RATE = 40.0
+# Variances over the largest possible ones, 1 - mean^2: what a population has at most, and what is no error of a pilot.
+_MOST_SPREAD, _MUCH_SPREAD = 0.99, 1.25
+# Of a guessed feature.
+_LEAST_VARIANCE = 1e-12
+# Rounds of the search for the correlations of normal variables, and how near those of features come on average.
+_ROUNDS, _NEAR = 6, 0.01
 # Numbers of a population that is drawn: a gigabyte.
 MOST_NUMBERS = 125_000_000
 
@@ -85,7 +91,8 @@ class Population:
         mean : array of shape (p,), optional
             Means of the features, zero by default.
         covariance : array of shape (p, p), or (p,) for variances, optional
-            Then features are normal, drawn again where they leave [-1, 1]. Without it they are uniform on [-1, 1].
+            Of the features: they lie in [-1, 1] and have this covariance by beta distributions, next to normal ones
+            where it is small, joined by a normal copula. Without it they are uniform on [-1, 1].
         intercept : bool
             Whether the last parameter is an intercept.
         residual : float
@@ -98,40 +105,22 @@ class Population:
         Raises
         ------
         ValueError, TypeError
-            An argument does not fit, or the guessed features hardly ever lie in [-1, 1].
+            An argument does not fit, or no features in [-1, 1] have such moments.
 
         Examples
         --------
         >>> Population.guess([1.0, -0.5]).X.shape
         (20000, 2)
         """
-        guessed = parameter_vector(theta, np.shape(theta)[0] if np.ndim(theta) else 0)
-        if family not in _FAMILIES:
-            raise ValueError(f"family={shown(family, 60)} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
-        if len(guessed) <= intercept:
-            raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
-        residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)
-        if len(guessed) * count > MOST_NUMBERS:
-            raise ValueError(
-                f"{len(guessed):,} parameters on {count:,} records are more than {MOST_NUMBERS:,} numbers. Guess "
-                "fewer columns, or a smaller size."
-            )
-        rng = generator(random_state)
-        p = len(guessed) - bool(intercept)
-        X = _features(p, mean, covariance, count, rng)
-        u = X @ guessed[:p] + (guessed[p] if intercept else 0.0)
-        if family == "binary":
-            y = np.where(rng.random(count) < expit(u), 1.0, -1.0)
-        elif family == "count":
-            if u.max() > _LARGEST_RATE:
-                raise ValueError(
-                    f"theta guesses counts whose mean is e^{u.max():.3g}, more than can be drawn. Guess smaller "
-                    "parameters."
-                )
-            y = rng.poisson(np.exp(u)).astype(np.float64)
-        else:
-            y = u + residual * rng.normal(size=count)
-        return cls(X, y)
+        return cls._drawn(
+            theta,
+            family,
+            intercept,
+            residual,
+            size,
+            random_state,
+            lambda p, n, rng: _features(p, mean, covariance, n, rng),
+        )
 
     @classmethod
     def from_pilot(
@@ -147,6 +136,9 @@ class Population:
         random_state: int | np.random.Generator | None = 0,
     ) -> "Population":
         """Draw a population with the moments of a pilot study whose records were released with noise.
+
+        Features lie in [-1, 1] and have the means and the covariance that the pilot tells: beta distributions, joined
+        by a normal copula.
 
         Parameters
         ----------
@@ -164,6 +156,8 @@ class Population:
         NoExactCorrectionError
             The noise hides the variation of the features, there are columns of categories, or the pilot is a margin
             release, which hides their mean.
+        ValueError, TypeError
+            An argument does not fit, or no features in [-1, 1] have such moments.
         """
         require_corrected(corrected)
         coupling = corrected.release.coupling
@@ -183,10 +177,56 @@ class Population:
                 "the noise hides all variation of the pilot's features. Guess their moments, or use more records."
             )
         covariance = (vectors * np.maximum(sizes, 1e-6 * sizes.max())) @ vectors.T
-        return cls.guess(
-            theta, family=family, mean=centre, covariance=covariance, intercept=intercept, residual=residual,
-            size=size, random_state=random_state,
-        )  # fmt: skip
+        theta = parameter_vector(theta, len(mean))
+        return cls._drawn(
+            theta,
+            family,
+            intercept,
+            residual,
+            size,
+            random_state,
+            lambda p, n, rng: _with_moments(centre, covariance, n, rng),
+        )
+
+    @classmethod
+    def _drawn(
+        cls,
+        theta: ArrayLike,
+        family: str,
+        intercept: bool,
+        residual: float,
+        size: int,
+        random_state: int | np.random.Generator | None,
+        features: Callable[[int, int, np.random.Generator], FloatArray],
+    ) -> "Population":
+        """Return the population of features that a function draws, of their number and that of records."""
+        guessed = parameter_vector(theta, np.shape(theta)[0] if np.ndim(theta) else 0)
+        if family not in _FAMILIES:
+            raise ValueError(f"family={shown(family, 60)} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
+        if len(guessed) <= intercept:
+            raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
+        residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)
+        if len(guessed) * count > MOST_NUMBERS:
+            raise ValueError(
+                f"{len(guessed):,} parameters on {count:,} records are more than {MOST_NUMBERS:,} numbers. Guess "
+                "fewer columns, or a smaller size."
+            )
+        rng = generator(random_state)
+        p = len(guessed) - bool(intercept)
+        X = features(p, count, rng)
+        u = X @ guessed[:p] + (guessed[p] if intercept else 0.0)
+        if family == "binary":
+            y = np.where(rng.random(count) < expit(u), 1.0, -1.0)
+        elif family == "count":
+            if u.max() > _LARGEST_RATE:
+                raise ValueError(
+                    f"theta guesses counts whose mean is e^{u.max():.3g}, more than can be drawn. Guess smaller "
+                    "parameters."
+                )
+            y = rng.poisson(np.exp(u)).astype(np.float64)
+        else:
+            y = u + residual * rng.normal(size=count)
+        return cls(X, y)
 
 
 def _matrix(X: Any) -> FloatArray:
@@ -221,16 +261,46 @@ def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Gen
     matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
     if matrix.shape != (p, p) or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix).min() < -1e-9:
         raise ValueError(f"covariance must be a symmetric matrix of shape ({p}, {p}) without negative variances.")
-    kept, drawn = np.zeros((0, p)), 0
-    while len(kept) < count:
-        rows = rng.multivariate_normal(centre, matrix, size=count, method="eigh")
-        kept, drawn = np.concatenate([kept, rows[np.abs(rows).max(axis=1) <= 1]]), drawn + count
-        if len(kept) < 0.01 * drawn:
-            raise ValueError(
-                "the guessed features lie in [-1, 1] less than once in a hundred draws. Scale them to the bounds of "
-                "the release, in which the population is written."
-            )
-    return kept[:count]
+    # What does not vary varies next to nothing.
+    matrix = matrix + np.diag(np.maximum(_LEAST_VARIANCE - np.diag(matrix), 0.0))
+    return _with_moments(centre, matrix, count, rng)
+
+
+def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draw features in [-1, 1] of given means and a given covariance: beta distributions, joined by a normal copula.
+
+    A uniform column is one of them, and so is, next to, one of -1 and +1; those of small variance are next to normal.
+    """
+    deviations = np.sqrt(np.diag(covariance))
+    # No column in [-1, 1] has more than 1 - mean^2; a pilot tells either with an error.
+    most = 1 - mean**2
+    if not np.all(deviations**2 < _MUCH_SPREAD * most):
+        raise ValueError(
+            "no features in [-1, 1] have these means and variances: they are too large for that. Scale them to the "
+            "bounds of the release, in which the population is written."
+        )
+    concentration = 1 / np.minimum(deviations**2 / most, _MOST_SPREAD) - 1
+    first, second = (1 + mean) / 2 * concentration, (1 - mean) / 2 * concentration
+    levels = np.linspace(-8.0, 8.0, 3_201)
+    quantiles = 2 * betaincinv(first[:, None], second[:, None], ndtr(levels)) - 1
+    wanted = covariance / np.multiply.outer(deviations, deviations)
+    normal, correlation = rng.standard_normal((count, len(mean))), wanted.copy()
+    for _ in range(_ROUNDS):
+        sizes, vectors = np.linalg.eigh(correlation)
+        root = vectors * np.sqrt(np.maximum(sizes, 0.0))
+        root /= np.linalg.norm(root, axis=1, keepdims=True)
+        joined = normal @ root.T
+        X = np.column_stack([np.interp(joined[:, j], levels, quantiles[j]) for j in range(len(mean))])
+        # What the quantiles take of a correlation is added to that of the normal variables.
+        spreads = X.std(axis=0)
+        scales = np.multiply.outer(spreads, spreads)
+        centred = X - X.mean(axis=0)
+        reached = np.divide(centred.T @ centred / count, scales, out=wanted.copy(), where=scales > 0)
+        if np.abs(wanted - reached).sum() <= _NEAR * len(mean) * (len(mean) - 1):
+            break
+        correlation = np.clip(correlation + wanted - reached, -1.0, 1.0)
+        np.fill_diagonal(correlation, 1.0)
+    return X
 
 
 def require_codes(X: FloatArray, names: Sequence[str], one_hot: OneHot) -> None:

@@ -117,7 +117,7 @@ class RadiusPilot:
         return np.asarray(self._estimates(reports).mean(axis=0), dtype=np.float64)
 
     def choose(self, reports: Any, *, share: float = 0.01, confidence: float = 0.95) -> float:
-        """Return the least candidate that at most a share of the vectors is beyond.
+        """Return the least candidate that at most a share of the vectors is beyond, as all larger ones.
 
         Parameters
         ----------
@@ -126,7 +126,8 @@ class RadiusPilot:
         share : float
             In (0, 1).
         confidence : float
-            The share beyond a candidate is held to the upper end of its one-sided interval of this level, in (0, 1).
+            Of the choice, in (0, 1): the share beyond each candidate is held to the upper end of its one-sided interval
+            of this level.
 
         Raises
         ------
@@ -136,7 +137,9 @@ class RadiusPilot:
         Notes
         -----
         How many reports are beyond a candidate is binomial, and the estimate is linear in it: the interval is that of
-        Clopper & Pearson 1934, which covers for any number of reports.
+        Clopper & Pearson 1934, which covers for any number of reports. Candidates are tried from the largest one down
+        to the first that fails: the choice is wrong only where an interval that does not cover comes first, so that
+        its level is that of one interval, however many candidates there are.
         """
         share, level = OPEN_UNIT.check("share", share), OPEN_UNIT.check("confidence", confidence)
         estimates = self._estimates(reports)
@@ -146,14 +149,15 @@ class RadiusPilot:
         counts, total = (estimates > (within + beyond) / 2).sum(axis=0), len(estimates)
         most = np.where(counts < total, betaincinv(counts + 1, np.maximum(total - counts, 1), level), 1.0)
         upper = np.minimum(within + (beyond - within) * most, 1.0)
-        chosen = np.flatnonzero(upper <= share)
-        if not len(chosen):
+        fail = np.flatnonzero(upper > share)
+        first = int(fail[-1]) + 1 if len(fail) else 0
+        if first == len(self.radii):
             raise InferenceError(
                 f"{upper[-1]:.3g} of the vectors may be beyond the largest candidate, {self.radii[-1]:g}, and at most "
                 f"{share:g} are allowed. Give larger candidates, more reports or a larger epsilon, or allow a larger "
                 "share."
             )
-        return self.radii[int(chosen[0])]
+        return self.radii[first]
 
     def _estimates(self, reports: Any) -> FloatArray:
         """Return what one report says of the indicators of being beyond each candidate, shape (n, k)."""

@@ -466,10 +466,13 @@ class Fit:
                 raise InferenceError(
                     "an average of fits to partitions has no covariance. Use symdebias.distributed.m_estimate."
                 )
-            raise InferenceError(
-                f"this fit by {self.solver} has no covariance. Use m_estimate, or sgd with average=True and "
-                'covariance="plug-in".'
-            )
+            if self.own_guarantee is None:
+                remedy = 'Use m_estimate, or sgd with average=True and covariance="plug-in".'
+            elif self.solver == "input_perturbation":
+                remedy = 'Use server="corrected", which has one.'
+            else:
+                remedy = "Noise the records instead, by a symdebias.Release, and use m_estimate on what it releases."
+            raise InferenceError(f"this fit by {self.solver} has no covariance. {remedy}")
         return self.inference
 
     @property

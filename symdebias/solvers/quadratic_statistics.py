@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray, real_array
-from symdebias._domains import COUNT, NON_NEGATIVE, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import FEWEST_DECIDE, Inference, freedom_of_records, sandwich
 from symdebias.solvers.curvature import LEAST_CURVATURE
@@ -27,8 +27,8 @@ _LARGEST_WITH_PRODUCTS = 64
 _LEAST_EIGENVALUE = 1e-10
 # A mean leverage below the first does not matter to standard errors; one above the second leaves no intervals.
 _LITTLE_LEVERAGE, _MOST_LEVERAGE = 0.005, 0.5
-# Below this share of the squares that it is a difference of, the square of an equation is rounding.
-_LEAST_SCATTER = 1e-13
+# Below this share of the squares that it is a difference of, a variance is known to less than a hundredth.
+_LEAST_SCATTER = 1e-14
 # E e^4/(E e^2)^2 of a normal residual e.
 _NORMAL_KURTOSIS = 3.0
 _VARIANCE = Interval(0.0, 1e240, "left", "Give the variance of the noise on one component of q.")
@@ -128,6 +128,8 @@ class QuadraticStatistics:
 
     def __init__(self, dimension: int, *, products: bool = False) -> None:
         self._dimension = COUNT.check("dimension", dimension)
+        if not isinstance(products, (bool, np.bool_)):
+            raise TypeError(f"products must be True or False; got {shown(products, 60)}. Pass one of them.")
         if products and self._dimension > _LARGEST_WITH_PRODUCTS:
             raise ValueError(
                 f"products of {self._dimension} components are too many to keep; the most is "
@@ -215,6 +217,11 @@ class QuadraticStatistics:
         """
         if not isinstance(other, QuadraticStatistics):
             raise TypeError(f"only QuadraticStatistics merge; got {type(other).__name__}. Use add for arrays.")
+        if other is self:
+            raise ValueError(
+                "statistics do not merge into themselves: each record would count twice, and standard errors be too "
+                "small. Merge those of other records."
+            )
         if (other.dimension, other.keeps_products) != (self.dimension, self.keeps_products):
             raise ValueError(
                 f"{other!r} does not merge into {self!r}. Both must have one dimension, and keep products or not: make "
@@ -361,14 +368,16 @@ class QuadraticStatistics:
         """Return the accuracy of theta, the root of the mean equation, whose mean derivative is the matrix."""
         equation = self._equation(theta)
         meat = equation @ (self._moments / self.n) @ equation.T - variance**2 * np.multiply.outer(theta, theta)
-        terms = (np.abs(equation) @ np.sqrt(np.diag(self._moments) / self.n)) ** 2
-        if not np.all(np.diag(meat) > _LEAST_SCATTER * terms):
+        inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+        # Equations of parameters cancel, and those of columns that are nearly constant once more in the inverse.
+        scatter = np.einsum("ij,jk,ik->i", inverse, meat, inverse)
+        terms = (np.abs(inverse) @ np.abs(equation) @ np.sqrt(np.diag(self._moments) / self.n)) ** 2
+        if not np.all(scatter > _LEAST_SCATTER * terms):
             raise InferenceError(
                 "what is left of the scatter of records is rounding: q q' theta and p cancel to their last digits. "
                 "Nothing scatters about an exact fit; otherwise centre the columns that q is made of."
             )
         covariance = sandwich(matrix, (meat + meat.T) / 2, self.n)
-        inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
         pulled, deciding = self._leverage(inverse)
         widened = np.where(pulled > _LITTLE_LEVERAGE, 1 / (1 - np.minimum(pulled, _MOST_LEVERAGE)), 1.0)
         covariance = covariance * np.multiply.outer(widened, widened)

@@ -21,6 +21,8 @@ from symdebias.solvers.metric import of_curvatures
 _STEPS = 200
 # Eigenvalues of less than this share of the largest are rounding.
 _ROUNDING = 1e-16
+# Least eigenvalues above this, where the diagonal is 1, are more than rounding.
+_DEFINITE = 1e-10
 # What the conditions may be off by, in units of the size of their terms.
 _ALLOWED = 1e-9
 
@@ -214,6 +216,9 @@ def minimise_in_ball(matrix: ArrayLike, linear: ArrayLike, radius: float) -> Bal
     in the eigenvectors of the least eigenvalue g < 0, and at mu = -g the solution is shorter than the radius: then a
     multiple of such an eigenvector fills it up. The conditions are checked at the end.
 
+    A matrix that is positive definite where its diagonal is 1 needs no eigenvectors: its equations are solved in units
+    of the components, in which rounding is that of each, whatever units the parameters have.
+
     References
     ----------
     Moré & Sorensen 1983 (SIAM J. Sci. Stat. Comput. 4), Lemmas 2.1 and 2.3.
@@ -239,12 +244,47 @@ def minimise_in_ball(matrix: ArrayLike, linear: ArrayLike, radius: float) -> Bal
     if unit == 0:
         return BallMinimum(np.zeros(len(b)), 0.0, False)
     G, b = (G + G.T) / (2 * unit), b / (unit * eta)
-    values, vectors = np.linalg.eigh(G)
-    w, multiplier = _solve(values, vectors.T @ b)
-    w = vectors @ w
-    _check(G, b, w, multiplier, values[0])
+    found = _by_components(G, b)
+    if found is None:
+        values, vectors = np.linalg.eigh(G)
+        w, multiplier = _solve(values, vectors.T @ b)
+        w = vectors @ w
+        _check(G, b, w, multiplier, values[0])
+    else:
+        w, multiplier = found
+        _check(G, b, w, multiplier, 0.0)
     on_ball = multiplier > 0 or bool(np.linalg.norm(w) >= 1 - 1e-12)
     return BallMinimum(w * eta, multiplier * unit, on_ball)
+
+
+def _by_components(G: FloatArray, b: FloatArray) -> tuple[FloatArray, float] | None:
+    """Return w and mu for the unit ball by equations in units of the components; None where G is not definite there."""
+    diagonal = np.diag(G)
+    if not diagonal.min() > 0:
+        return None
+    sizes = np.sqrt(diagonal)
+    if not float(np.linalg.eigvalsh(G / sizes / sizes[:, None])[0]) > _DEFINITE:
+        return None
+
+    def solved(t: float, right: FloatArray) -> FloatArray:
+        units = np.sqrt(diagonal + t)
+        return np.asarray(np.linalg.solve((G + t * np.eye(len(b))) / units / units[:, None], right / units) / units)
+
+    w = solved(0.0, b)
+    if float(np.linalg.norm(w)) <= 1:
+        return w, 0.0
+    # The root of 1/||w(t)|| = 1 as in `on_unit_sphere`.
+    low, high, t = 0.0, float(np.linalg.norm(b)), 0.0
+    for _ in range(_STEPS):
+        length = float(np.linalg.norm(w))
+        low, high = (t, high) if length > 1 else (low, t)
+        if abs(length - 1) <= 1e-15 or not high - low > 1e-16 * high:
+            break
+        t += (length - 1) * length**2 / float(w @ solved(t, w))
+        if not low < t < high:
+            t = math.sqrt(low * high) if low > 0 else high / 16
+        w = solved(t, b)
+    return w / float(np.linalg.norm(w)), t
 
 
 def _solve(values: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:

@@ -88,6 +88,30 @@ def test_vectors_of_records(name):
             np.testing.assert_allclose(row, numbers if loss.features else numbers[0] * x, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("X", "y", "error", "message"),
+    [
+        ([[1.0, math.nan]], [1.0], ValueError, "X has NaN in row 0, column 1"),
+        ([["a", "b"]], [1.0], TypeError, "X must hold real numbers"),
+        ([1.0, 2.0], [1.0, 1.0], ValueError, "X must have two dimensions"),
+        ([[1.0, 2.0]], [1.0, -1.0], ValueError, "y has 2 entries, but X has 1 rows"),
+        ([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0], ValueError, r"labels must be -1 or \+1; got 0 and 1\. Pass 2\*y - 1"),
+        ([[1.0, 2.0]], [math.nan], ValueError, "y has NaN in row 0"),
+        ([[1.0, 2.0]], ["yes"], TypeError, "y must hold real numbers"),
+    ],
+)
+def test_records_that_are_no_records_of_the_loss(X, y, error, message):
+    """Labels in another coding would be other vectors, and a contributor would not know."""
+    for expansion, loss in (("exact", sd.losses.squared_margin()), ("taylor", sd.losses.logistic())):
+        with pytest.raises(error, match=message):
+            sd.quadratic.as_quadratic(loss, expansion=expansion).vectors(X, y)
+
+
+def test_free_forms_need_a_column_for_each_feature():
+    with pytest.raises(ValueError, match=r"X has 3 columns\. It must have one for each feature of the loss: x1, x2"):
+        sd.quadratic.as_quadratic(free((T1 * X1 + T2 * X2 - Y) ** 2)).vectors(np.ones((4, 3)), np.ones(4))
+
+
 REFUSED = [
     (sd.losses.logistic(), "exact", r'no polynomial of degree two in u\. Pass expansion="taylor"'),
     (sd.losses.huber(), "taylor", "not smooth"),

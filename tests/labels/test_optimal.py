@@ -325,3 +325,13 @@ def test_columns_with_one_output_are_one(monkeypatch):
     again = sd.optimal_unbiased_randomizer(labels, prior, 1.0)
     assert again.outputs == whole.outputs
     np.testing.assert_allclose(again.matrix, whole.matrix, atol=1e-15)
+
+
+def test_outputs_without_room_for_rounding_are_refused_with_what_to_do():
+    """Those of debiased randomized response reach exactly as far as the budget allows."""
+    epsilon, labels = 0.35, np.array([0.0, 1.0])
+    ends = ((math.exp(epsilon) + 1) * labels - 1) / math.expm1(epsilon)
+    with pytest.raises((PrivacyError, ValueError), match="feasible_outputs"):
+        sd.optimal_unbiased_randomizer(labels, [0.5, 0.5], epsilon, outputs=np.union1d(labels, ends))
+    reaching = np.union1d(labels, sd.labels.feasible_outputs(labels, epsilon))
+    assert sd.optimal_unbiased_randomizer(labels, [0.5, 0.5], epsilon, outputs=reaching).unbiased

@@ -1,5 +1,7 @@
 """Expected standard errors: those of closed forms and of simulated fits."""
 
+import importlib
+
 import gradient_moments
 import numpy as np
 import pytest
@@ -364,6 +366,44 @@ def test_the_exact_correction_is_taken_where_a_surrogate_gains_little():
     )
     assert best.method == "exact"
     assert 0.9 < surrogate.excess_risk / best.excess_risk < 1
+
+
+def test_losses_that_grow_exponentially_are_planned_by_their_exact_corrections():
+    """Pilots of their surrogates often do not settle, of which the expected errors say nothing: a note does."""
+    population = Population.guess([0.5, -0.3], family="count")
+    release = sd.Release(sd.LaplaceMechanism(epsilon=8.0, radius=2.0))
+    best, surrogate = (
+        expected_fit(sd.losses.poisson(), release, population, n=5_000, method=method)
+        for method in ("best", "surrogate")
+    )
+    # By excess risk alone the surrogate would be taken.
+    assert surrogate.excess_risk < 0.9 * best.excess_risk
+    assert (best.method, best.notes) == ("exact", ())
+    assert any("the loss grows exponentially in the score" in note for note in surrogate.notes)
+    # Other surrogates, and those of a point of a sphere, whose pilots are exact, have no such note.
+    logistic = expected_fit(sd.losses.logistic(), release, Population.guess([0.5, -0.3]), n=5_000, method="surrogate")
+    cap = sd.Release(sd.SphericalCapMechanism(epsilon=8.0, radius=2**0.5))
+    for other in (logistic, expected_fit(sd.losses.poisson(), cap, population, n=5_000, method="best")):
+        assert not any("grows" in note for note in other.notes)
+
+
+@pytest.mark.parametrize(
+    ("loss", "wanted"),
+    [
+        (sd.losses.exponential(), True),
+        (sd.losses.tweedie(), True),
+        (sd.losses.gamma(), True),
+        (sd.losses.probit(), False),
+        (sd.losses.squared_hinge(), False),
+        (sd.losses.negative_binomial(), False),
+        (sd.losses.softmax(3), False),
+        (sd.Loss((1 - y * a) ** 8, score=a, target=y), False),
+        (sd.Loss(sp.log(sp.cosh(a - y)), score=a, target=y), False),
+    ],
+    ids=str,
+)
+def test_growth_is_told_from_powers(loss, wanted):
+    assert importlib.import_module("symdebias.planning.expected_fit")._grows(loss) == wanted
 
 
 def test_softmax_with_intercepts_is_planned_as_it_is_fitted():

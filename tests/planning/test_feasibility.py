@@ -45,6 +45,19 @@ def test_what_is_feasible_is_hardly_ever_refused():
     assert feasibility(LABELS, n=1.01 * found.needed).is_feasible
 
 
+def test_gradients_with_heavy_tails_are_not_feasible():
+    """Of ten fits to 200,000 such counts six are refused, though expected errors are a sixth of what they may be."""
+    counts = {**LABELS, "epsilon": 8.0, "loss": "poisson", "target": {"name": "visits", "bounds": [0, 8]}}
+    found = feasibility(counts, n=200_000)
+    assert found.needed < 200_000
+    assert found.expected.deciding < 100
+    assert not found.is_feasible
+    assert found.as_json()["feasible"] is False
+    text = str(found)
+    assert "not feasible: gradients have heavy tails, as the note says, and a fit is often refused" in text
+    assert "decide an expected standard error" in text
+
+
 def test_a_schema_without_a_loss_is_asked_for_one():
     with pytest.raises(ValueError, match=r"the schema names no loss, .*Pass loss= \(--loss on the command line\)"):
         feasibility({**LABELS, "loss": None}, n=10_000)

@@ -137,6 +137,13 @@ def test_the_weight_of_the_target_under_spherical_noise_is_chosen():
             ValueError,
             "no public bounds",
         ),
+        (
+            lambda: sd.plan(sd.losses.least_squares(), POPULATION, epsilon=1.0, n=10, target_bounds=(1, -1)),
+            ValueError,
+            r"target_bounds=\(1\.0, -1\.0\) are not in order",
+        ),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, random_state="a"), TypeError, "random_state must"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, random_state=-1), ValueError, "random_state=-1"),
     ],
 )  # fmt: skip
 def test_bad_plans_are_named(call, error, message):

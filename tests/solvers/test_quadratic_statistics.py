@@ -1,5 +1,6 @@
 """Sums of released vectors: streamed, merged, solved; and the estimate corrected for the noise, unbiased exactly."""
 
+import copy
 import itertools
 import math
 
@@ -110,7 +111,7 @@ def test_exactly_unbiased_sums(seed, noise_q, noise_p):
     condition = np.linalg.cond(q.T @ q)
     # Powers of two of the same records, which change no digit, make the curvature certain.
     for _ in range(50):
-        statistics.merge(statistics)
+        statistics.merge(copy.deepcopy(statistics))
     np.testing.assert_allclose(statistics.corrected(noise_q**2).theta, true, rtol=1e-11 * condition, atol=1e-11)
     plain = statistics.solve(radius=1e6).w
     np.testing.assert_allclose(plain, np.linalg.solve(q.T @ q + 4 * noise_q**2 * np.eye(2), p.sum(axis=0)), rtol=1e-9)
@@ -217,6 +218,22 @@ def test_records_that_decide_by_themselves_have_no_intervals():
     tiny = filled(1e-90 * many, 1e-90 * many * rng.normal(size=many.shape), products=True).corrected(0.0)
     with pytest.raises(InferenceError, match=r"Change units|last digits"):
         _ = tiny.standard_errors
+
+
+@pytest.mark.parametrize("shift", [0.0, 100.0, 1e3, 3e3, 1e4, 2e4])
+def test_columns_far_from_zero_have_right_errors_or_none(shift):
+    """Sums of fourth powers lose what a column varies by beside its mean: errors come from records or not at all."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        q = np.column_stack([rng.normal(size=2_000) + shift, np.ones(2_000)])
+        p = q * (q @ [[1.0], [2.0]] + rng.normal(size=(2_000, 1)))
+        estimate = filled(q, p, products=True).corrected(0.0)
+        moves = (p - q * (q @ estimate.theta)[:, None]) @ np.linalg.inv(q.T @ q)
+        if shift <= 1e3:
+            np.testing.assert_allclose(estimate.standard_errors, np.sqrt(np.sum(moves**2, axis=0)), rtol=0.01)
+        else:
+            with pytest.raises(InferenceError, match="centre the columns"):
+                _ = estimate.standard_errors
 
 
 def test_an_uncertain_curvature_is_that_of_m_estimate():
@@ -341,6 +358,11 @@ def test_other_refusals():
     for other in (sd.quadratic.QuadraticStatistics(3), sd.quadratic.QuadraticStatistics(2, products=True)):
         with pytest.raises(ValueError, match="does not merge into"):
             statistics.merge(other)
+    with pytest.raises(ValueError, match="do not merge into themselves"):
+        statistics.merge(statistics)
+    assert statistics.n == 5
+    with pytest.raises(TypeError, match="products must be True or False; got 'yes'"):
+        sd.quadratic.QuadraticStatistics(2, products="yes")
     empty = sd.quadratic.QuadraticStatistics(2)
     with pytest.raises(ValueError, match="no records were added"):
         empty.solve(radius=1.0)

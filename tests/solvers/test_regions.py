@@ -1,7 +1,9 @@
 """The minimum of a quadratic over a ball: convex, singular, indefinite and hard, by its conditions and by search."""
 
+import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -111,15 +113,43 @@ def test_laws(seed, d, spread, size):
     assert value(G, b, shorter.w) >= best - 1e-9 * scale
 
 
+@pytest.mark.parametrize("reach", [0.01, 0.5, 100.0])
+@pytest.mark.parametrize("spread", [3, 6, 8])
+def test_mixed_units_have_the_minimum_of_exact_arithmetic(spread, reach):
+    """Parameters 10^(2 spread) apart in size, with 60 digits: inside the ball and on it, in units of each."""
+    rng = np.random.default_rng(spread)
+    sizes = 10.0 ** np.linspace(-spread, spread, 3)
+    root = rng.normal(size=(20, 3))
+    G = root.T @ root / 20 * np.outer(sizes, sizes)
+    G = (G + G.T) / 2
+    b = G @ (rng.normal(size=3) / sizes)
+    with mpmath.workdps(60):
+        matrix, vector = mpmath.matrix(G.tolist()), mpmath.matrix(b.tolist())
+        free = mpmath.lu_solve(matrix, vector)
+        radius = float(reach * mpmath.norm(free))
+        low, high = mpmath.mpf(0), mpmath.norm(vector) / radius
+        for _ in range(250 if reach < 1 else 0):
+            middle = (low + high) / 2
+            longer = mpmath.norm(mpmath.lu_solve(matrix + middle * mpmath.eye(3), vector)) > radius
+            low, high = (middle, high) if longer else (low, middle)
+        multiplier = low if reach < 1 else mpmath.mpf(0)
+        wanted = np.array([float(x) for x in mpmath.lu_solve(matrix + multiplier * mpmath.eye(3), vector)])
+    found = minimise_in_ball(G, b, radius)
+    np.testing.assert_allclose(found.w, wanted, rtol=1e-7)
+    assert found.multiplier == pytest.approx(float(multiplier), rel=1e-7)
+    assert found.on_ball == (reach < 1)
+
+
 def test_a_wrong_minimum_is_never_returned(monkeypatch):
     """The conditions are what is returned, not hoped for: planted errors of the solution raise."""
-    solve = regions._solve
-    for change in (lambda w, mu: (w * 1.001, mu), lambda w, mu: (w, mu + 0.1), lambda w, mu: (-w, mu)):
-        monkeypatch.setattr(regions, "_solve", lambda values, b, change=change: change(*solve(values, b)))
-        with pytest.raises(ArithmeticError, match="minimum over the ball was not found"):
-            minimise_in_ball([[1.0, 0.0], [0.0, 2.0]], [3.0, 4.0], 1.0)
-        with pytest.raises(ArithmeticError, match="not found"):
-            minimise_in_ball([[1.0, 0.0], [0.0, 2.0]], [0.3, 0.4], 1.0)
+    matrices = {"_by_components": [[1.0, 0.0], [0.0, 2.0]], "_solve": [[1.0, 0.0], [0.0, 0.0]]}
+    for (name, matrix), linear in itertools.product(matrices.items(), ([3.0, 4.0], [0.3, 0.4])):
+        solve = getattr(regions, name)
+        for change in (lambda w, mu: (w * 1.001, mu), lambda w, mu: (w, mu + 0.1), lambda w, mu: (-w, mu)):
+            monkeypatch.setattr(regions, name, lambda *given, solve=solve, change=change: change(*solve(*given)))
+            with pytest.raises(ArithmeticError, match="minimum over the ball was not found"):
+                minimise_in_ball(matrix, linear, 1.0)
+        monkeypatch.setattr(regions, name, solve)
 
 
 GOOD = {"matrix": [[1.0, 0.0], [0.0, 1.0]], "linear": [1.0, 1.0], "radius": 1.0}

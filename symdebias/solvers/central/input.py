@@ -27,6 +27,8 @@ SERVERS = ("ridge", "corrected")
 _DEFAULT_MARGIN = 1.01
 # Records that are noised at once.
 _BLOCK = 1 << 16
+# Below this share nobody minds that theta is short.
+_LITTLE_SHRINKAGE = 0.01
 _ALPHA = Interval(1e-6, 1e6, "both", "Give 1 for the published scales; less for more noise.")
 
 
@@ -110,7 +112,9 @@ def input_perturbation(
         ``hardened``, ``sigma_u``, ``sigma_b``, ``curvature_bound`` (lambda), ``lipschitz_bound`` (zeta), ``p_bound``,
         ``alpha``, ``server``, and ``expansion``; ``mechanism`` is what noised the records, and ``claimed_local`` the
         source's local formula. The published server adds ``regularisation`` (Delta), ``regularisation_sent``
-        (Delta_in), ``on_ball`` and ``multiplier``.
+        (Delta_in), ``on_ball``, ``multiplier`` and ``shrinkage``: the noise of q and Delta_in act on theta as a ridge
+        does, and this is by what share it is short along the axes of the released mean of q q', the least and the
+        largest one. A note says so where the largest is 1% or more.
 
     Raises
     ------
@@ -190,6 +194,7 @@ def input_perturbation(
         statistics.add(sent[:, :d], sent[:, d:])
 
     served: dict[str, Any]
+    notes: tuple[str, ...] = ()
     inference: Inference | None = None
     if total is None:
         estimate = statistics.corrected(mechanism.q_scale**2)
@@ -198,11 +203,18 @@ def input_perturbation(
         sent_ridge = total - 2 * bounds.curvature / scaled
         minimum = statistics.solve(radius=eta, regularisation=sent_ridge)
         theta = minimum.w
+        ridge = (sigma_u**2 + sent_ridge) / n
+        # The released mean has the noise in it already.
+        sizes = np.maximum(np.linalg.eigvalsh(statistics.gram / n) + sent_ridge / n, ridge)
+        least, most = float(ridge / sizes[-1]), float(ridge / sizes[0])
+        if most >= _LITTLE_SHRINKAGE:
+            notes = (_note_on_shrinkage(ridge, least, most),)
         served = {
             "regularisation": total,
             "regularisation_sent": sent_ridge,
             "on_ball": minimum.on_ball,
             "multiplier": minimum.multiplier,
+            "shrinkage": (least, most),
         }
     classical = 2 * math.sqrt(2 * math.log(1.25 / delta)) * root
     return Fit.of(
@@ -230,6 +242,7 @@ def input_perturbation(
         inference=inference,
         own_guarantee=promised(mechanism.guarantee, source, noise),
         claim=None if total is None else _claim(scaled, delta),
+        notes=notes,
     )
 
 
@@ -264,6 +277,14 @@ def _contributions(
         matrix = np.concatenate([matrix, np.ones((len(matrix), 1))], axis=1)
     true = np.concatenate(quadratic.vectors(matrix, target), axis=1)
     return mechanism.add_noise(mechanism.clip(true), source)
+
+
+def _note_on_shrinkage(ridge: float, least: float, most: float) -> str:
+    short = f"{least:.2g}" if f"{least:.2g}" == f"{most:.2g}" else f"{least:.2g} to {most:.2g}"
+    return (
+        f"the noise of q and the regularisation act as l2={ridge:.3g} would: theta is short of the minimum by a share "
+        f'of {short}, by direction. server="corrected" takes that out'
+    )
 
 
 def _claim(epsilon: float, delta: float) -> Guarantee:

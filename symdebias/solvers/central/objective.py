@@ -3,13 +3,14 @@
 theta = argmin over the ball of  sum of losses + Delta/2 ||theta||^2 + b'theta,   b ~ N(0, sigma^2 I)
 """
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE
+from symdebias._domains import DELTA, EPSILON, Interval
 from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
@@ -20,6 +21,7 @@ from symdebias.solvers.fit import Fit
 
 # The minimiser is what is released, and no rounding of its noise makes a computed minimiser that of real numbers.
 _PLAIN = "plain noise and a minimiser in floating point, whose low bits tell more than real numbers would"
+_PENALTY = Interval(0.0, math.inf, "neither", "Leave it out for 2 lambda/epsilon, beside the sum of the losses.")
 CALIBRATIONS = ("proved", "published")
 # The gradient at the end, relative to the noise in it; and what rounding leaves of a mean of gradients.
 _ACCURACY, _ROUNDING = 1e-9, 1e-14
@@ -140,7 +142,7 @@ def objective_perturbation(
     if calibration not in CALIBRATIONS:
         raise ValueError(f"calibration={calibration!r:.60} is not known. Choose one of {', '.join(CALIBRATIONS)}.")
     if penalty is not None:
-        penalty = POSITIVE.check("penalty", penalty)
+        penalty = _PENALTY.check("penalty", penalty)
     if isinstance(loss, Loss) and len(loss.scores) > 1:
         raise ValueError(
             f"the loss has {len(loss.scores)} scores, and the Hessian of a record is then not of rank one, on which "

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE, Interval
+from symdebias._domains import DELTA, EPSILON, Interval
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
@@ -18,6 +18,7 @@ from symdebias.solvers.fit import Fit
 # The minimiser is found to this share of what one record may move it by, and the noise covers both.
 _ACCURACY = 1e-4
 _DELTA = Interval(0.0, 1.0, "left", "Give 0 for pure differential privacy, or a probability well below 1/n.")
+_L2 = Interval(0.0, math.inf, "neither", "What one record moves grows as 1/l2: give a positive one, such as 0.01.")
 _UP = 1 + 2.0**-50
 
 
@@ -128,7 +129,7 @@ def output_perturbation(
     (0.010001, True)
     """
     epsilon, delta = EPSILON.check("epsilon", epsilon), _DELTA.check("delta", delta)
-    l2 = POSITIVE.check("l2", l2)
+    l2 = _L2.check("l2", l2)
     if adjacency == "add-remove":
         raise ValueError(
             'adjacency="add-remove" protects the number of records, and the noise of output perturbation is a multiple '

@@ -308,7 +308,7 @@ def test_the_bounds_of_a_loss_that_needs_a_ball():
 
 
 BAD = [
-    ({"penalty": 0.0}, ValueError, "penalty=0.0 is too small"),
+    ({"penalty": 0.0}, ValueError, "penalty=0.0 is too small.*Leave it out"),
     ({"penalty": math.nan}, ValueError, "penalty=nan"),
     ({"penalty": 0.1}, ValueError, r"leaves nothing for the noise. It must be above 0.1454"),
     ({"penalty": 0.4, "calibration": "published"}, ValueError, "which the published calibration needs"),

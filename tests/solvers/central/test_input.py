@@ -73,7 +73,7 @@ def test_what_a_fit_says():
     for words in ("input_perturbation: least_squares", "(local, replace-one)", "claimed", "not proved", "seed"):
         assert words in text
     assert FIT.theta.flags.writeable is False
-    with pytest.raises(InferenceError):
+    with pytest.raises(InferenceError, match='server="corrected"'):
         FIT.confidence_interval()
     np.testing.assert_array_equal(FIT.theta, sd.input_perturbation(LEAST_SQUARES, X, Y, **OPTIONS).theta)
     fresh = sd.input_perturbation(LEAST_SQUARES, X, Y, **{**OPTIONS, "random_state": None})
@@ -84,7 +84,7 @@ def test_what_a_fit_says():
 def test_only_noised_numbers_depend_on_the_records():
     """Two data sets of one size: everything but theta and what the server found is equal."""
     other = sd.input_perturbation(LEAST_SQUARES, -X / 3, np.zeros(len(X)), **OPTIONS)
-    private = {"seconds", "on_ball", "multiplier"}
+    private = {"seconds", "on_ball", "multiplier", "shrinkage"}
     for name, value in FIT.diagnostics.items():
         if name not in private:
             assert other.diagnostics[name] == value, name
@@ -149,6 +149,26 @@ def test_the_ball_and_the_regularisation():
     assert strong.diagnostics["regularisation_sent"] == 20_000.0 - 2.0
     # The curvature 1/6 + 1 in place of 1/6.
     np.testing.assert_allclose(strong.theta, TRUE / 7, atol=0.01)
+
+
+def test_a_fit_that_is_shrunk_says_by_how_much():
+    """True q have the curvatures 1/6 and 1/600, and both stand beside the noise and the ridge that is sent."""
+    columns = X * [1.0, 0.1]
+    fit = sd.input_perturbation(LEAST_SQUARES, columns, Y, **{**OPTIONS, "radius": 10.0}, regularisation=200.0)
+    ridge = (fit.diagnostics["sigma_u"] ** 2 + 198.0) / 20_000
+    curvatures = np.diag(columns.T @ columns) / 20_000
+    np.testing.assert_allclose(fit.diagnostics["shrinkage"], ridge / (curvatures + ridge), rtol=0.1)
+    assert f"act as l2={ridge:.3g} would" in fit.summary()
+    shares = fit.theta / np.linalg.lstsq(columns, Y)[0]
+    assert shares[0] > 0.85 > 0.5 > shares[1]
+    # In units in which the published scales are large beside the records nothing is left.
+    large = sd.input_perturbation(LEAST_SQUARES, X * 1e5, Y, **{**OPTIONS, "radius": 1e-4, "record_radius": 1e5})
+    assert large.diagnostics["shrinkage"][0] > 0.95
+    assert np.linalg.norm(large.theta) < 0.1 * np.linalg.norm(TRUE) / 1e5
+    assert "short of the minimum" in large.summary()
+    # A little is not worth a word.
+    assert FIT.diagnostics["shrinkage"][1] < 0.01
+    assert not FIT.notes
 
 
 def test_alpha_scales_the_budget_of_the_scales():

@@ -369,7 +369,7 @@ def test_rows_are_shortened_before_anything_else():
 
 BAD = [
     ({"delta": -1e-9}, ValueError, "delta"),
-    ({"l2": 0.0}, ValueError, "l2=0.0 is too small"),
+    ({"l2": 0.0}, ValueError, "l2=0.0 is too small.*give a positive one"),
     ({"l2": math.nan}, ValueError, "l2=nan"),
     ({"l2": math.inf}, ValueError, "l2=inf"),
     ({"adjacency": "add-remove"}, ValueError, "would give it away"),
