@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # Longer expressions are not simplified: SymPy's time for that grows without bound.
 _MOST_SIMPLIFIED = 200
+# What may jump, for some of its arguments.
+_JUMPS = (
+    sp.core.relational.Relational, sp.floor, sp.ceiling, sp.frac, sp.Mod, sp.sign, sp.Heaviside, sp.tan, sp.cot, sp.sec,
+    sp.csc, sp.acot,
+)  # fmt: skip
 # Sizes of scores at which signs are compared.
 _SIZES = tuple(sp.Rational(text) for text in ("1/100", "2/10", "7/10", "14/10", "29/10", "61/10"))
 
@@ -136,8 +141,7 @@ def is_residual_loss(loss: "Loss") -> bool:
     if not sp.simplify(moved).has(score):
         return True
     # A sum of logarithms does not change with the score where its slope is 0; one that jumps may.
-    jumps = moved.atoms(sp.core.relational.Relational, sp.floor, sp.ceiling, sp.sign, sp.Heaviside)
-    return not any(one.has(score) for one in jumps) and sp.simplify(sp.diff(moved, score)) == 0
+    return not any(one.has(score) for one in moved.atoms(*_JUMPS)) and sp.simplify(sp.diff(moved, score)) == 0
 
 
 def _is_constant(expression: sp.Expr, score: sp.Symbol, residual: sp.Symbol) -> bool:

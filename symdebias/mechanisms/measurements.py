@@ -3,6 +3,7 @@
 An estimate is a covariance with its degrees of freedom f: f times the estimate has Wishart's law for normal errors.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,9 +15,9 @@ from symdebias._arrays import BooleanArray, FloatArray, column_names, frame, is_
 
 # How rarely a test refuses measurements that are as they should be.
 _LEVEL = 1e-3
-# Where measurements are sorted, those side by side differ by about their spread in the mean (1.32 of it where there are
-# two), and by much more where shifted ones never overlap.
-_SORTED = 3.0
+# Where measurements are sorted, those side by side differ in the mean by up to 1.41 times the spread of that (two with
+# uniform errors), which m records tell to within so many over the root of m; by more where shifted ones never overlap.
+_SORTED, _TOLD = 1.5, 8.0
 # Measurements that two records need in common to be held against each other.
 _FEWEST = 8
 
@@ -112,12 +113,11 @@ def _refuse_shifted(values: FloatArray) -> None:
     for place, column in np.ndindex(values.shape[1] - 1, values.shape[2]):
         apart = values[:, place + 1, column] - values[:, place, column]
         apart = apart[np.isfinite(apart)]
-        spread = float(apart.std(ddof=1)) if len(apart) >= _FEWEST else 0.0
-        if spread == 0.0:
+        if len(apart) < _FEWEST or not apart.any():
             continue
-        mean = float(apart.mean())
-        away = mean / spread * len(apart) ** 0.5
-        is_sorted = abs(mean) < _SORTED * spread and (np.all(apart >= 0) or np.all(apart <= 0))
+        mean, spread, root = float(apart.mean()), float(apart.std(ddof=1)), len(apart) ** 0.5
+        away = mean / spread * root if spread > 0 else math.copysign(math.inf, mean)
+        is_sorted = abs(mean) < (_SORTED + _TOLD / root) * spread and (np.all(apart >= 0) or np.all(apart <= 0))
         if 2 * stdtr(len(apart) - 1, -abs(away)) < _LEVEL / count and not is_sorted:
             raise ValueError(
                 f"measurement {place + 1} of column {column} is {mean:.3g} above measurement {place} in the mean, "

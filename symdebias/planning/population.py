@@ -32,8 +32,9 @@ _LARGEST_RATE = 40.0
 _MOST_SPREAD, _MUCH_SPREAD = 0.99, 1.25
 # Of a guessed feature.
 _LEAST_VARIANCE = 1e-12
-# Rounds of the search for the correlations of normal variables, and how near those of features come on average.
-_ROUNDS, _NEAR = 6, 0.01
+# Rounds of the search for the correlations of normal variables, the first of which take steps of what is left; how near
+# those of features come on average; and how far off one of them may be.
+_ROUNDS, _STEPS, _NEAR, _FARTHEST = 30, 6, 0.01, 0.05
 # Numbers of a population that is drawn: a gigabyte.
 MOST_NUMBERS = 125_000_000
 
@@ -274,6 +275,11 @@ def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.
     deviations = np.sqrt(np.diag(covariance))
     # No column in [-1, 1] has more than 1 - mean^2; a pilot tells either with an error.
     most = 1 - mean**2
+    if not np.all(most > 0):
+        raise ValueError(
+            "a feature whose mean is -1 or 1, or beyond, does not vary within [-1, 1]. Leave out a constant one, or "
+            "scale it to the bounds of the release, in which the population is written."
+        )
     if not np.all(deviations**2 < _MUCH_SPREAD * most):
         raise ValueError(
             "no features in [-1, 1] have these means and variances: they are too large for that. Scale them to the "
@@ -284,23 +290,37 @@ def _with_moments(mean: FloatArray, covariance: FloatArray, count: int, rng: np.
     levels = np.linspace(-8.0, 8.0, 3_201)
     quantiles = 2 * betaincinv(first[:, None], second[:, None], ndtr(levels)) - 1
     wanted = covariance / np.multiply.outer(deviations, deviations)
-    normal, correlation = rng.standard_normal((count, len(mean))), wanted.copy()
-    for _ in range(_ROUNDS):
+    normal, correlation = rng.standard_normal((count, len(mean))), np.clip(wanted, -1.0, 1.0)
+    low, high, found, left = np.full(wanted.shape, -1.0), np.ones(wanted.shape), np.zeros(normal.shape), np.inf
+    for step in range(_ROUNDS):
         sizes, vectors = np.linalg.eigh(correlation)
         root = vectors * np.sqrt(np.maximum(sizes, 0.0))
         root /= np.linalg.norm(root, axis=1, keepdims=True)
         joined = normal @ root.T
         X = np.column_stack([np.interp(joined[:, j], levels, quantiles[j]) for j in range(len(mean))])
-        # What the quantiles take of a correlation is added to that of the normal variables.
         spreads = X.std(axis=0)
         scales = np.multiply.outer(spreads, spreads)
         centred = X - X.mean(axis=0)
         reached = np.divide(centred.T @ centred / count, scales, out=wanted.copy(), where=scales > 0)
-        if np.abs(wanted - reached).sum() <= _NEAR * len(mean) * (len(mean) - 1):
+        off = wanted - reached
+        np.fill_diagonal(off, 0.0)
+        if np.abs(off).sum() < left:
+            found, left, worst = X, float(np.abs(off).sum()), float(np.abs(off).max())
+        if left <= _NEAR * len(mean) * (len(mean) - 1):
             break
-        correlation = np.clip(correlation + wanted - reached, -1.0, 1.0)
+        # One grows with the other: what the quantiles take of a correlation is added to that of the normal variables,
+        # within what has been tried.
+        low, high = np.where(off > 0, correlation, low), np.where(off < 0, correlation, high)
+        correlation = correlation + off
+        is_within = (low < correlation) & (correlation < high) & (step < _STEPS)
+        correlation = np.where(is_within, correlation, (low + high) / 2)
         np.fill_diagonal(correlation, 1.0)
-    return X
+    if worst > _FARTHEST:
+        raise ValueError(
+            "features in [-1, 1] of these means and variances are not drawn with these correlations: one is "
+            f"{worst:.2g} off where they come nearest. Give smaller correlations, or means nearer to 0."
+        )
+    return found
 
 
 def require_codes(X: FloatArray, names: Sequence[str], one_hot: OneHot) -> None:

@@ -37,9 +37,9 @@ _STRAIGHT = 0.006
 # Newton's steps of the other parameters, halvings of a step and of their way, what share of the fall that the slope
 # foretells there is to be, and how much of a fall of the summed loss may be left at their minimum.
 _STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.05
-# Tests to one side take the same surrogate where scores differ by no more than this share of their size: half of what a
-# fit lets pass before it has another one, as a test is told by the difference of two scores.
-_ALIKE = 0.05
+# Tests to one side take the same surrogate where scores differ by no more than this share of their size: a quarter of
+# what a fit lets pass before it has another one, as a test is told by the difference of two scores.
+_ALIKE = 0.025
 # From where no more of a fall is left, steps arrive, and no other begin is looked at.
 _NEAR = 100.0
 # Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
@@ -460,9 +460,10 @@ class _Designs:
         )
         return not added <= beyond * far
 
-    def are_near(self, place: FloatArray, theta: FloatArray) -> bool:
-        """Whether a surrogate for the scores at one place does for those at another."""
-        return self.known.size(theta - place) <= _ALIKE * self.known.extent(place)
+    def apart(self, place: FloatArray, theta: FloatArray) -> float:
+        """Return by how much scores at a place and at parameters differ, over their size at the place."""
+        extent = self.known.extent(place)
+        return self.known.size(theta - place) / extent if extent > 0 else math.inf
 
     def at(self, shape: _Shape, theta: FloatArray) -> _Shape:
         """Return the shape of the same part by the surrogate for the scores at parameters."""
@@ -575,11 +576,12 @@ class _Test:
 
     def _by(self, designs: _Designs, theta: FloatArray) -> _Shape:
         """Return the shape by the surrogate for the scores at parameters, or for those next to them."""
-        for place, shape in self._designed:
-            if designs.are_near(place, theta):
-                return shape
-        self._designed.append((theta, designs.at(self._shape, theta)))
-        return self._designed[-1][1]
+        near = [(designs.apart(place, theta), shape) for place, shape in self._designed]
+        apart, shape = min(near, key=lambda one: one[0], default=(math.inf, self._shape))
+        if apart > _ALIKE:
+            shape = designs.at(self._shape, theta)
+            self._designed.append((theta, shape))
+        return shape
 
     def _size(self, there: _Shape, found: _Place, meat: FloatArray) -> float:
         score, spread = there.score(found.inverse, meat, self._place)

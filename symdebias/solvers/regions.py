@@ -245,14 +245,17 @@ def minimise_in_ball(matrix: ArrayLike, linear: ArrayLike, radius: float) -> Bal
         return BallMinimum(np.zeros(len(b)), 0.0, False)
     G, b = (G + G.T) / (2 * unit), b / (unit * eta)
     found = _by_components(G, b)
-    if found is None:
+    if found is not None and not _off(G, b, *found, 0.0):
+        w, multiplier = found
+    else:
         values, vectors = np.linalg.eigh(G)
         w, multiplier = _solve(values, vectors.T @ b)
         w = vectors @ w
-        _check(G, b, w, multiplier, values[0])
-    else:
-        w, multiplier = found
-        _check(G, b, w, multiplier, 0.0)
+        if off := _off(G, b, w, multiplier, values[0]):
+            raise ArithmeticError(
+                f"the minimum over the ball was not found: {off}. Scale the parameters so that the curvatures are of "
+                "one size."
+            )
     on_ball = multiplier > 0 or bool(np.linalg.norm(w) >= 1 - 1e-12)
     return BallMinimum(w * eta, multiplier * unit, on_ball)
 
@@ -344,8 +347,8 @@ def on_unit_sphere(shifted: FloatArray, b: FloatArray, start: float) -> tuple[Fl
     return w / float(np.linalg.norm(w)), start + t
 
 
-def _check(G: FloatArray, b: FloatArray, w: FloatArray, multiplier: float, least: float) -> None:
-    """Raise ArithmeticError unless the conditions of the minimum over the unit ball hold."""
+def _off(G: FloatArray, b: FloatArray, w: FloatArray, multiplier: float, least: float) -> str:
+    """Return which condition of the minimum over the unit ball does not hold, and by how much; empty where all do."""
     length = float(np.linalg.norm(w))
     bent = G @ w
     terms = max(float(np.linalg.norm(bent)) + multiplier * length + float(np.linalg.norm(b)), 1e-300)
@@ -356,9 +359,4 @@ def _check(G: FloatArray, b: FloatArray, w: FloatArray, multiplier: float, least
         "complementarity": multiplier * abs(1 - length) / (1 + multiplier),
         "the sign of the multiplier": -multiplier,
     }
-    for name, value in off.items():
-        if not value <= _ALLOWED:
-            raise ArithmeticError(
-                f"the minimum over the ball was not found: {name} is off by {value:.3g}. Scale the parameters so that "
-                "the curvatures are of one size."
-            )
+    return next((f"{name} is off by {value:.3g}" for name, value in off.items() if not value <= _ALLOWED), "")

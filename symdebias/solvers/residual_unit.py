@@ -37,7 +37,9 @@ def scarcely_curved(records: Records, loss: Loss) -> str:
 
 
 def refuse_stray_minimum(records: Records, loss: Loss, theta: FloatArray) -> None:
-    """Refuse a minimum of a loss of the residual, not convex, that few residuals make: others have theirs elsewhere.
+    """Refuse a minimum of a loss of the residual that few residuals make where far ones have theirs elsewhere.
+
+    So it is where the loss bends down far out, as the Cauchy loss does.
 
     Parameters
     ----------
@@ -52,7 +54,7 @@ def refuse_stray_minimum(records: Records, loss: Loss, theta: FloatArray) -> Non
         It is one.
     """
     found = _Curved.of(records, loss, theta)
-    if found is not None and found.is_scarce and not found.is_convex:
+    if found is not None and found.is_scarce and found.bends_down:
         raise DivergenceError(
             "training was lost: theta is a minimum that few records make, and others make theirs elsewhere."
         )
@@ -62,10 +64,11 @@ def refuse_stray_minimum(records: Records, loss: Loss, theta: FloatArray) -> Non
 class _Curved:
     """Where a loss of the residual is curved."""
 
-    share: float  # (sum |c|)^2/(m sum c^2) over m residuals, of the curvatures c of the loss at each.
-    count: float  # The same of all records, for each parameter.
+    # (sum w |c|)^2/(m sum (w c)^2) of the curvatures c of the loss at residuals of weights w, m their effective number.
+    share: float
+    count: float  # That of the effective number of all records, for each parameter.
     size: float  # The middle size of a residual.
-    is_convex: bool  # Whether no curvature is negative.
+    bends_down: bool  # Whether the curvature is negative at most residuals that are longer.
 
     @classmethod
     def of(cls, records: Records, loss: Loss, theta: FloatArray | None) -> Self | None:
@@ -76,17 +79,20 @@ class _Curved:
         # Forms that do not overflow; a kink is curved at no residual.
         second = sp.diff(stable.rewrite(loss.expression), score, 2)
         second = second.replace(sp.DiracDelta, lambda *_: sp.Integer(0))
-        residuals = _residuals(records.tested, theta)
+        residuals, weights = _residuals(records.tested, theta)
         with np.errstate(all="ignore"):
             curvatures = numeric(second, (score, loss.target))(np.zeros(len(residuals)), residuals)
         largest = float(np.abs(curvatures).max(initial=0.0))
         if second == 0 or not len(residuals) or not np.isfinite(largest):
             return None
         # Relative to the largest, so that no square is lost.
-        parts = np.abs(curvatures) / (largest or 1.0)
-        share = float(parts.sum() ** 2 / max(float(parts @ parts), 1e-300)) / len(residuals)
-        count = share * records.present / records.correction.number_of_parameters
-        return cls(share, count, float(np.median(np.abs(residuals))), bool(curvatures.min() >= 0))
+        parts, sizes = weights * np.abs(curvatures) / (largest or 1.0), np.abs(residuals)
+        share = float(parts.sum() ** 2 / max(float(parts @ parts), 1e-300)) * float(weights @ weights)
+        count = share * records.effective / records.correction.number_of_parameters
+        size = _middle(sizes, weights)
+        longer = sizes >= size
+        bends_down = float(weights[longer & (curvatures < 0)].sum()) > float(weights[longer].sum()) / 2
+        return cls(share, count, size, bends_down)
 
     @property
     def is_scarce(self) -> bool:
@@ -103,19 +109,28 @@ class _Curved:
         )
 
 
-def _residuals(records: Records, theta: FloatArray | None) -> FloatArray:
-    """Return the residuals of records with weight at parameters, or about the least absolute ones."""
+def _residuals(records: Records, theta: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return the residuals of records with weight at parameters, or about the least absolute ones, and their weights.
+
+    These sum to 1.
+    """
     rows = records.correction.design.estimated_rows(np.asarray(records.matrix[:]))
     target = np.asarray(records.target[:])
-    if len(records.weights):
-        kept = records.weights > 0
-        rows, target = rows[kept], target[kept]
+    weights = records.weights if len(records.weights) else np.ones(len(target))
+    kept = weights > 0
+    rows, target, weights = rows[kept], target[kept], weights[kept] / weights.sum()
     if theta is not None:
-        return np.asarray(target - rows @ theta)
+        return np.asarray(target - rows @ theta), weights
     residuals = target
     for _ in range(_ROUNDS):
         sizes = np.abs(residuals)
-        weights = 1 / np.sqrt(np.maximum(sizes, _SHORTEST * float(np.median(sizes))) + 1e-300)
-        found = np.linalg.lstsq(rows * weights[:, None], target * weights, rcond=None)[0]
+        roots = np.sqrt(weights / (np.maximum(sizes, _SHORTEST * _middle(sizes, weights)) + 1e-300))
+        found = np.linalg.lstsq(rows * roots[:, None], target * roots, rcond=None)[0]
         residuals = target - rows @ found
-    return np.asarray(residuals)
+    return np.asarray(residuals), weights
+
+
+def _middle(values: FloatArray, weights: FloatArray) -> float:
+    """Return the median of numbers with weights that sum to 1."""
+    order = np.argsort(values)
+    return float(values[order[min(int(np.searchsorted(np.cumsum(weights[order]), 0.5)), len(order) - 1)]])

@@ -101,6 +101,8 @@ def test_conditions_of_a_residual_are_read_as_such(condition, is_so):
         # Both agree at all scores that are looked at, and jump elsewhere.
         ((Y - U) ** 2 + sp.Piecewise((1, U > 50), (0, True)), False),
         ((Y - U) ** 2 + sp.floor(U / 50) - sp.floor((U + 3) / 50), False),
+        ((Y - U) ** 2 + sp.atan(U - 100) + sp.acot(U - 100), False),
+        ((Y - U) ** 2 + sp.atan(sp.tan(U / 10)) - U / 10, False),
     ],
 )
 def test_residuals_are_told_in_every_form(expression, is_so):

@@ -76,6 +76,11 @@ REFUSED = {
         np.column_stack([measured_twice(200), shifted(0.5)[:, 1]]),
         "measurement 2 of column 0 is 0.5.* above measurement 1 in the mean",
     ),
+    "an exact shift": (
+        np.arange(20.0)[:, None] + [0.0, 1.0],
+        "measurement 1 of column 0 is 1 above measurement 0 in the mean",
+    ),
+    "a shift beyond most errors": (shifted(4.0), "is 4.05 above measurement 0 in the mean"),
     "one measurement of each": ([[1.0], [2.0]], "leave 0 degrees of freedom.* Measure more records twice"),
     "copies": ([[1.0, 1.0], [2.0, 2.0]], "column 0 has no error: replicates of each record are equal"),
     "copies but for rounding": ([[0.3, 0.1 + 0.2], [2.0, 2.0]], "column 0 has no error"),
@@ -108,6 +113,13 @@ def test_measurements_may_be_sorted_and_shifts_are_rarely_seen_where_there_are_n
             refused += 1
     # One of a thousand: at most 5 of 500, but for 2 of 10,000.
     assert refused <= 5
+
+
+@pytest.mark.parametrize("n", [8, 12])
+def test_few_sorted_measurements_are_taken(n):
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        within_records(np.sort(rng.normal(size=(n, 1)) + rng.normal(size=(n, 2)), axis=1))
 
 
 def test_estimates_go_through_the_card_and_show_themselves():

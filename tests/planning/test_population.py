@@ -63,13 +63,30 @@ def test_guessed_features_have_the_guessed_moments(spread):
     assert np.corrcoef(joined.X.T)[0, 1] == pytest.approx(-0.6, abs=0.02)
 
 
+@pytest.mark.parametrize("correlation", [0.9, 0.97, -0.9])
+@pytest.mark.parametrize("variance", [0.1, 1 / 3, 0.9])
+def test_correlations_of_spread_out_columns_are_reached(variance, correlation):
+    X = Population.guess(
+        [1.0, 1.0], covariance=variance * np.array([[1, correlation], [correlation, 1]]), random_state=0
+    ).X
+    assert np.corrcoef(X.T)[0, 1] == pytest.approx(correlation, abs=0.015)
+    np.testing.assert_allclose(X.var(axis=0), variance, rtol=0.03)
+
+
+def test_correlations_that_columns_of_such_means_do_not_have_are_refused():
+    with pytest.raises(ValueError, match=r"one is 0\.\d+ off where they come nearest"):
+        Population.guess([1.0, 1.0], mean=[0.8, -0.8], covariance=[[0.3, 0.15], [0.15, 0.3]], random_state=0)
+    with pytest.raises(ValueError, match="does not vary within"):
+        Population.guess([1.0, 1.0], mean=[1.0, 0.0], covariance=[0.0, 0.1], random_state=0)
+
+
 def test_pilots_that_no_population_stands_for():
     rng = np.random.default_rng(0)
     noised = sd.Release({("x0",): sd.GaussianMechanism.from_scale(0.1)})
     corrected = sd.debias(EXPONENTIAL, noised)
     for X in (rng.uniform(-30, 30, size=(1_000, 1)), rng.uniform(2, 3, size=(1_000, 1))):
         released = noised.privatize(X, np.ones(1_000), random_state=1)
-        with pytest.raises(ValueError, match=r"no features in \[-1, 1\] have these .* Scale them"):
+        with pytest.raises(ValueError, match=r"in \[-1, 1\].*[Ss]cale (?:it|them) to the bounds"):
             Population.from_pilot(corrected, released.X, released.y, theta=[1.0])
     released = noised.privatize(X / 4, np.ones(1_000), random_state=1)
     with pytest.raises(ValueError, match=r"theta has the shape \(2,\)"):
@@ -87,7 +104,7 @@ def test_pilots_that_no_population_stands_for():
         (lambda: Population.guess([1.0], family="gamma"), ValueError, "not known"),
         (lambda: Population.guess([1.0], intercept=True), ValueError, "no parameter of a feature"),
         (lambda: Population.guess([1.0], mean=[0.5]), ValueError, "without covariance"),
-        (lambda: Population.guess([1.0], mean=[30.0], covariance=[0.1]), ValueError, "no features in"),
+        (lambda: Population.guess([1.0], mean=[30.0], covariance=[0.1]), ValueError, "does not vary within"),
         (lambda: Population.guess([1.0], covariance=[-1.0]), ValueError, "covariance"),
         (lambda: Population.guess([1.0], size=0), ValueError, "size"),
         (lambda: Population([[1.0]], [1.0]), ValueError, "two records"),

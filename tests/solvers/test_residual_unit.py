@@ -86,3 +86,23 @@ def test_records_without_weight_are_not_asked():
     y[weights == 0] *= 1e8
     loss = sd.losses.huber()
     assert scarcely_curved(sd.debias(loss, PLAIN).records(X, y, sample_weight=weights), loss) == ""
+
+
+def test_records_of_little_weight_count_little():
+    """A local fit rests on the records about its middle: those far away, where the line is another, are not its own."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 5_000)
+    y = 3 * x + 1_000 * x**2 + rng.normal(size=len(x))
+    weights = np.exp(-((x / 0.02) ** 2) / 2)
+    release = sd.Release(None, noiseless=("x",), fit_intercept=True)
+    fit = sd.m_estimate(sd.debias(sd.losses.cauchy(), release), x[:, None], y, sample_weight=weights)
+    assert abs(fit.theta[0] - 3) < 5 * fit.standard_errors[0] < 50
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_loss_that_bends_up_far_out_is_fitted_under_heavy_tails(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 3))
+    y = X @ THETA + rng.standard_t(2, size=500)
+    loss = sd.Loss((Y - U) ** 4 / 12 + 2 * sp.cos(Y - U), score=U, target=Y)
+    assert np.isfinite(sd.m_estimate(sd.debias(loss, PLAIN), X, y).theta).all()
