@@ -21,6 +21,7 @@ CASES = [
 ]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("name", "variance"), CASES)
 @pytest.mark.parametrize("epsilon", [None, 1.0])
 def test_exact_corrections_are_certified(name, variance, epsilon):

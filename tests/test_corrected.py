@@ -118,6 +118,7 @@ def test_the_gradient_of_a_series_is_its_derivative(order):
     np.testing.assert_allclose(corrected.gradient(theta, X, y), numeric, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", EXACT_MARGIN)
 def test_gradient_in_two_terms_symbolically(name):
     """d/d theta G(theta'x; theta'D theta) = x G_u - D theta G_uu for every exact correction."""

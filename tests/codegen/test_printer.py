@@ -99,6 +99,7 @@ def test_numbers_are_printed_to_the_last_bit(value):
     assert result == float(value)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("waves", [3, 4, 5, 12, 16, 17, 32])
 @pytest.mark.parametrize("kinds", [(sp.cos,), (sp.sin,), (sp.cos, sp.sin)])
 def test_sums_of_waves_in_strides(waves, kinds):

@@ -277,6 +277,7 @@ def test_a_candidate_that_forgets_the_offset_says_so():
         cross_validate({"none": lambda X, y: [0.0] * 3}, table, y, release=release, metric="poisson", offset=offset)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "precision", "recall", "roc_auc"])
 @pytest.mark.parametrize(
     "mechanism", [sd.GaussianMechanism.from_scale(0.5), sd.LaplaceMechanism.from_scale(0.3)], ids=str

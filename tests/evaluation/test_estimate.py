@@ -807,6 +807,7 @@ OF_NUMBERS = ("squared_error", "r2", sd.losses.huber())
 OF_LABELS = ("log_loss", "brier", "accuracy", "f1", "roc_auc", sd.losses.hinge())
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "metric"),
     [

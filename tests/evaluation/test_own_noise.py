@@ -26,6 +26,7 @@ def release_of(scale):
     return sd.Release({"a": sd.GaussianMechanism.from_scale(scale)}, noiseless=("b",), fit_intercept=True)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["squared_error", "poisson", QUARTIC], ids=["squares", "poisson", "quartic"])
 @pytest.mark.parametrize("form", ["one per record", "one per column", "a table", "blocks"])
 def test_the_mean_is_that_of_records_of_each_noise(metric, form):

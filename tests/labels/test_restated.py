@@ -48,6 +48,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_optimum_is_that_of_the_published_programme(name, epsilon):

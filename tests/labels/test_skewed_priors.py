@@ -8,6 +8,7 @@ import symdebias as sd
 pytestmark = pytest.mark.newest
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
 @pytest.mark.parametrize("seed", [3, 5, 7, 8])
 def test_designs_for_skewed_priors_exist_and_are_optimal(seed, epsilon):

@@ -58,6 +58,7 @@ def test_losses_are_convex_in_each_score(name):
     assert any(bent) == (name in NOT_CONVEX)
 
 
+@pytest.mark.in_turn
 @every
 def test_values_and_slopes_to_the_last_digits(name):
     """The form that kernels compute, against 400 digits, at scores where the written form overflows or cancels."""

@@ -418,6 +418,7 @@ def protects(mechanism):
     return mechanism.guarantee is not None and not hasattr(mechanism.noise, "matrix")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "width"),
     [

@@ -106,6 +106,7 @@ def check(name, scale, draws, source):
     assert min(found) > LEVEL, found
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "scale", "draws"),
     [

@@ -295,6 +295,7 @@ def test_the_cosine_and_the_angle_have_their_law(epsilon, width, records, random
     assert cap_faults(mechanism, records=records, random_state=random_state, width=width) == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("random_state", [2, None], ids=["seeded", "fresh"])
 @pytest.mark.parametrize("wrong", [CapLaw(2.1), CapLaw(1.9), CapLaw(2.0, 1.02 * CapLaw(2.0).rim(5)), CapLaw(2.0, 0.3)])
 def test_a_wrong_epsilon_or_gamma_is_seen(wrong, random_state):

@@ -115,6 +115,7 @@ DEFECTS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("defect", [None, *DEFECTS])
 def test_the_tests_of_the_draw_see_defects(defect):
     """Each of the tests has a false-alarm rate of `LEVEL`; with 40,000 vectors they see every one of these."""

@@ -40,6 +40,7 @@ def stairs_down(output, value, sensitivity, gamma):
     return whole + (size - whole >= gamma)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("gamma", [None, 0.2, 0.5, 0.9])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_noise_is_that_of_the_law(epsilon, gamma):

@@ -103,6 +103,7 @@ def test_the_length_in_a_plane_has_rayleighs_law():
     )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("slopes", [ONE_SIDED, TWO_SIDED, [(0.0, 1e-3), (-2e-3, 1e-3)]], ids=str)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (0.0, 0.3), (200.0, 1e-9)])
