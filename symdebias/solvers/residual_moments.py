@@ -5,6 +5,7 @@ of the columns only their mean given the residual matters. Where residuals tell 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def moments_told(known: ReleasedRecords, design: ColumnDesign, theta: FloatArray
     if not (known.parts.is_residual and _is_normal(known, design)):
         return None
     residuals = known.scores(theta)
-    low, middle, high = _quantiles(residuals.values, residuals.chances)
+    low, middle, high = quantiles(residuals.values, residuals.chances, [_TAIL, 0.5, 1 - _TAIL])
     if not high > low:
         return None
     noise = known.score_variance(theta) + known.target_noise
@@ -97,11 +98,12 @@ def _is_normal(known: ReleasedRecords, design: ColumnDesign) -> bool:
     )
 
 
-def _quantiles(values: FloatArray, chances: FloatArray) -> tuple[float, float, float]:
+def quantiles(values: FloatArray, chances: FloatArray, shares: Sequence[float]) -> list[float]:
+    """Return quantiles of numbers, each of them one of these; chances sum to 1."""
     order = np.argsort(values)
-    places = np.searchsorted(np.cumsum(chances[order]), [_TAIL, 0.5, 1 - _TAIL])
-    low, middle, high = values[order[np.minimum(places, len(order) - 1)]]
-    return float(low), float(middle), float(high)
+    places = np.searchsorted(np.cumsum(chances[order]), shares)
+    found: list[float] = values[order[np.minimum(places, len(order) - 1)]].tolist()
+    return found
 
 
 def _functions(residuals: FloatArray, waves: Any) -> tuple[FloatArray, FloatArray]:

@@ -13,6 +13,7 @@ from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.losses.meaning import is_residual_loss
 from symdebias.records import Records
+from symdebias.solvers.residual_moments import quantiles
 
 # Least absolute residuals are found by so many rounds of weighted least squares, where none counts for more than those
 # of this share of the middle one.
@@ -89,7 +90,7 @@ class _Curved:
         parts, sizes = weights * np.abs(curvatures) / (largest or 1.0), np.abs(residuals)
         share = float(parts.sum() ** 2 / max(float(parts @ parts), 1e-300)) * float(weights @ weights)
         count = share * records.effective / records.correction.number_of_parameters
-        size = _middle(sizes, weights)
+        (size,) = quantiles(sizes, weights, [0.5])
         longer = sizes >= size
         bends_down = float(weights[longer & (curvatures < 0)].sum()) > float(weights[longer].sum()) / 2
         return cls(share, count, size, bends_down)
@@ -124,13 +125,8 @@ def _residuals(records: Records, theta: FloatArray | None) -> tuple[FloatArray, 
     residuals = target
     for _ in range(_ROUNDS):
         sizes = np.abs(residuals)
-        roots = np.sqrt(weights / (np.maximum(sizes, _SHORTEST * _middle(sizes, weights)) + 1e-300))
+        (middle,) = quantiles(sizes, weights, [0.5])
+        roots = np.sqrt(weights / (np.maximum(sizes, _SHORTEST * middle) + 1e-300))
         found = np.linalg.lstsq(rows * roots[:, None], target * roots, rcond=None)[0]
         residuals = target - rows @ found
     return np.asarray(residuals), weights
-
-
-def _middle(values: FloatArray, weights: FloatArray) -> float:
-    """Return the median of numbers with weights that sum to 1."""
-    order = np.argsort(values)
-    return float(values[order[min(int(np.searchsorted(np.cumsum(weights[order]), 0.5)), len(order) - 1)]])
