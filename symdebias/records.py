@@ -827,10 +827,12 @@ class Records:
             return np.asarray(turn.T @ self.centred(theta, mean, slice(None)).T)
         # What belongs to a parameter stands side by side: loops over records are long ones.
         slopes, bends, jacobian = factored
-        found: FloatArray = turn.T @ self.design_rows().T
-        found *= slopes
-        for direction, bend in zip(jacobian @ turn, bends, strict=True):
-            found += np.multiply.outer(direction, bend)
+        rows = self.design_rows()
+        parts = np.empty((rows.shape[1] + len(bends), len(slopes)))
+        np.multiply(rows.T, slopes, out=parts[: rows.shape[1]])
+        parts[rows.shape[1] :] = bends
+        found: FloatArray = np.concatenate([turn, jacobian @ turn]).T @ parts
+        del rows, parts
         found -= (mean @ turn)[:, None]
         if len(self.weights):
             found *= self.weights

@@ -465,9 +465,14 @@ class _LookedAt:
 
         return list(itertools.chain.from_iterable(over_chunks(len(self._part.matrix), passed)))
 
+    @functools.cached_property
+    def _blocks(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Of each block what `_powers` says of it, and the largest square for each parameter, shape (Q,)."""
+        return self._over_blocks(lambda moves: (_powers(moves), _largest(moves) ** 2))
+
     def powers(self) -> FloatArray:
         """Return the sums of `_powers` over all records, as these tell."""
-        return np.asarray(self.stride * sum(self._over_blocks(_powers), np.zeros((3, len(self.theta)))))
+        return np.asarray(self.stride * sum((powers for powers, _ in self._blocks), np.zeros((3, len(self.theta)))))
 
     def with_much(self, sums: FloatArray, *, besides: IntegerArray, most: int) -> tuple[IntegerArray, Records]:
         """Return the records that make much of the variance of a parameter, by their places and as records.
@@ -481,11 +486,10 @@ class _LookedAt:
         most : int
             How many are wanted, those that make the most of it.
         """
-        squares, _, fourths = sums
-        if not np.any(fourths > (_MUCH_LEVERAGE * squares) ** 2):
+        known = np.where(sums[0] > 0, sums[0], 1.0)
+        if not any(np.any(largest > _MUCH_LEVERAGE * known) for _, largest in self._blocks):
             return np.zeros(0, dtype=np.int64), self._part
-        known = np.where(squares > 0, squares, 1.0)[:, None]
-        share = np.concatenate(self._over_blocks(lambda moves: (moves**2 / known).max(axis=0)))
+        share = np.concatenate(self._over_blocks(lambda moves: (moves**2 / known[:, None]).max(axis=0)))
         every, most_first = self.records.every(self.stride), np.argsort(-share, kind="stable")
         some = most_first[: np.count_nonzero(share > _MUCH_LEVERAGE)]
         places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
@@ -500,6 +504,11 @@ def _powers(moves: FloatArray) -> FloatArray:
     found[0], found[1] = squares.sum(axis=1), np.einsum("ij,ij->i", squares, moves)
     found[2] = np.square(squares, out=squares).sum(axis=1)
     return found
+
+
+def _largest(moves: FloatArray) -> FloatArray:
+    """Return the largest absolute value of what records do to each parameter, shape (Q,), without a copy."""
+    return np.asarray(np.maximum(moves.max(axis=1, initial=0.0), -moves.min(axis=1, initial=0.0)))
 
 
 def _has_much(curvature: FloatArray, whole: FloatArray) -> bool:

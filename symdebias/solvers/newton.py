@@ -28,7 +28,7 @@ _FLAT, _FAR = 1e-12, 1e6
 # what a step with an old Hessian may leave.
 _POLISHED, _TOLD, _PIECES = 3e-5, 3e-7, 4
 # Records of a piece that are copied at a time.
-_COPIED = 2**14
+_COPIED = 2**12
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records, stride_to
 from symdebias.solvers.metric import inverse_root
@@ -143,17 +143,32 @@ class _Drawn:
         rows = self.records.correction.design.estimated_rows(matrix)
         with np.errstate(over="ignore", invalid="ignore"):
             total = weights.sum()
-            return np.asarray((rows * weights[:, None]).T @ rows / total), float(weights @ target**2 / total)
+            weighted = rows * weights[:, None] if len(self.records.weights) else rows
+            return np.asarray(weighted.T @ rows / total), float(weights @ target**2 / total)
 
     def with_far(self, records: Records, far: IntegerArray) -> tuple[FloatArray, ...]:
         """Return the arrays of `ScoreSample`: of these records and of all that are far, each taken once."""
-        near = self.records.taken(np.flatnonzero(np.isin(self.places, far, assume_unique=True, invert=True)))
+        # Their columns go to where they stay: there are many.
+        kept = np.isin(self.places, far, assume_unique=True, invert=True)
         others = records.taken(far)
-        of_near, of_far = (one.weights if len(one.weights) else np.ones(len(one)) for one in (near, others))
+        of_all, of_far = (one.weights if len(one.weights) else np.ones(len(one)) for one in (self.records, others))
+        of_near = of_all[kept]
         mass, rest = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
         chances = np.concatenate([of_near * (rest / mass if mass > 0 else 0.0), of_far])
-        rows, target, own = (np.concatenate(pair) for pair in zip(_columns(near), _columns(others), strict=True))
+        rows, target, own = (_joined(kept, *pair) for pair in zip(*map(_columns, (self.records, others)), strict=True))
         return rows, target, _as_chances(chances), own
+
+
+def _joined(kept: BooleanArray, some: FloatArray, others: FloatArray) -> FloatArray:
+    """Return those of some rows that are kept, and others after them; none where there are none."""
+    if not some.size:
+        return some
+    places = np.flatnonzero(kept)
+    found = np.empty((len(places) + len(others), *some.shape[1:]))
+    # Without a mode NumPy takes them to a place of its own first.
+    np.take(some, places, axis=0, out=found[: len(places)], mode="clip")
+    found[len(places) :] = others
+    return found
 
 
 def _arrays(records: Records) -> tuple[FloatArray, ...]:
