@@ -57,14 +57,14 @@ _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
 _LEAST_VARIATION = 4e-12
 # Columns that a refusal names.
 _NAMED = 8
-# From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
+# From so many records on a first run on one in so many finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 32, 500_000
 # A part of so many records is copied: what passes over a longer one read at a time is no more.
 _LONGEST_COPIED = 2 * CHUNK
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records: once
 # more where it is that of another correction.
 _ROUGH, _CORRECTIONS = 1e-3, 1
-# Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
+# Where that part has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 1.5
 
 
