@@ -179,7 +179,7 @@ COMMANDS = [
     ("a loss of counts for labels", "privatize {}/people.csv --schema {}/count.toml --out {}/new", 1,
      "'poisson' is one of counts.*the two categories of the target.*choose a loss of labels, such as"),
     ("another intercept than the schema's", "plan --schema {}/margin.toml --records 9 --intercept", 1,
-     "--intercept does not go with --schema, whose one release is looked at.*Leave"),
+     "--intercept does not go with --schema, which says what is collected.*Leave"),
     ("a picture of one release", "plan --schema {}/margin.toml --records 9 --plot p.png", 1, "--plot does not go with --schema"),
     ("a budget that is none", "plan --schema {}/margin.toml --records 9 --epsilon -1", 1, "epsilon=-1.0 is too small"),
     ("a number without bounds", "plan --loss least_squares --columns 2 --epsilon 4 --records 9", 1,

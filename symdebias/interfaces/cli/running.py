@@ -159,8 +159,9 @@ def _plan_schema(options: argparse.Namespace) -> None:
     ]  # fmt: skip
     if needless:
         raise ValueError(
-            f"--{needless[0].replace('_', '-')} does not go with --schema, whose one release is looked at: of that, "
-            "--epsilon, --delta, --loss and --l2 say another one. Leave one of the two out."
+            f"--{needless[0].replace('_', '-')} does not go with --schema, which says what is collected and how: one "
+            "release is looked at, not several compared. Leave one of the two out. --epsilon, --delta, --loss and --l2 "
+            "go with it, in place of the schema's own."
         )
     budget = {name: getattr(options, name) for name in ("epsilon", "delta") if getattr(options, name) is not None}
     found = feasibility(
