@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
@@ -396,7 +395,7 @@ def _errors_from_zero(mean: FloatArray, covariance: FloatArray, count: int) -> f
     It is the root of Hotelling's statistic of so many vectors of a covariance, less what it is by chance, the number of
     directions in which they vary.
     """
-    sizes, directions = eigh(covariance)
+    sizes, directions = np.linalg.eigh(covariance)
     vary = sizes > _LEAST_SPREAD * sizes.max(initial=0.0)
     statistic = count * float(np.sum((mean @ directions[:, vary]) ** 2 / sizes[vary]))
     return math.sqrt(max(statistic - np.count_nonzero(vary), 0.0))

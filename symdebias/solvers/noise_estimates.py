@@ -124,11 +124,6 @@ def added_variances(release: Release, function: Callable[[Release], FloatArray])
         yield one.slope(function) ** 2 * one.variance, one.degrees_of_freedom
 
 
-def added_variance(release: Release, function: Callable[[Release], FloatArray]) -> FloatArray | float:
-    """Return the sum of `added_variances`, 0 where a release has no estimates of noise."""
-    return sum((added for added, _ in added_variances(release, function)), 0.0)
-
-
 def is_estimated(release: Release) -> bool:
     """Whether the noise of a column, or of the target, was estimated."""
     return any(True for _ in _estimated(release))
