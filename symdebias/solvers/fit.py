@@ -714,6 +714,7 @@ class Fit:
         offset: Any = None,
         sample_weight: Any = None,
         clusters: Any = None,
+        noise_scale: Any = None,
         level: float = 0.95,
         original_units: bool = False,
         certify: bool = True,
@@ -734,6 +735,9 @@ class Fit:
         sample_weight, clusters : array of shape (n,), optional
             Weights of these records, and which of them belong together, as the fit had them: metrics and calibration
             have them too. A page of a fit with clusters that were not given again says so.
+        noise_scale : array of shape (n,) or (n, p), optional
+            The scales of the noise of these records, for a fit that had some. Metrics that do not take them, and
+            calibration, are left out.
         level, original_units
             As for `summary`.
         certify : bool
@@ -751,8 +755,8 @@ class Fit:
             The file cannot be written.
         """
         _optional.provided("report")(
-            self, path, naive, X=X, y=y, offset=offset, sample_weight=sample_weight, clusters=clusters, level=level,
-            original_units=original_units, certify=certify,
+            self, path, naive, X=X, y=y, offset=offset, sample_weight=sample_weight, clusters=clusters,
+            noise_scale=noise_scale, level=level, original_units=original_units, certify=certify,
         )  # fmt: skip
 
     def __str__(self) -> str:

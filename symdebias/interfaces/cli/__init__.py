@@ -31,6 +31,8 @@ _OPTIONS = {
     "l2": "--l2", "method": "--method", "order": "--order", "outside": "--outside", "random_state": "--seed",
     "samples": "--samples",
 }  # fmt: skip
+# Those whose names are no words of English stand for themselves, too.
+_COLUMNS = {"sample_weight": "--weights", "noise_scale": "--noise-scale"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,13 +118,20 @@ def _in_words(error: Exception) -> str:
 def _as_options(text: str, options: argparse.Namespace) -> str:
     """Return a message with the options of a command in the place of the arguments that they are in Python."""
     for name, option in _OPTIONS.items():
-        if not hasattr(options, option.removeprefix("--")):
+        if not _has(options, option):
             continue
         # method="series" is --method series, and l2=-1 --l2=-1, which is how an option takes such a value.
         text = re.sub(rf"(?<![\w.(-]){name}=([\"'])([\w-]+)\1", rf"{option} \2", text)
         text = re.sub(rf"(?<![\w.(-]){name}=(?=[-\d])", f"{option}=", text)
         text = re.sub(rf"(?<![\w.(-]){name}=(?![\w\"'(\[-])", option, text)
+    for name, option in _COLUMNS.items():
+        if _has(options, option):
+            text = re.sub(rf"(?<![\w.]){name}\b=?", option, text)
     return text
+
+
+def _has(options: argparse.Namespace, option: str) -> bool:
+    return hasattr(options, option.removeprefix("--").replace("-", "_"))
 
 
 def _note(message: Warning | str, options: argparse.Namespace) -> None:
