@@ -503,7 +503,7 @@ def test_bash_completes_words(folder, capsys, tmp_path):
     run = subprocess.run(["bash", str(tmp_path / "tab.bash")], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
         "privatize predict", "squared-hinge squared-margin", "--loss",
-        "log_loss brier accuracy precision recall f1 roc_auc squared_error r2 poisson all",
+        "log_loss brier accuracy precision recall f1 roc_auc squared_error r2 poisson loss all",
         f"{folder}/people.csv",
     ]  # fmt: skip
     assert printed(capsys, "completion", "zsh").startswith("#compdef symdebias")

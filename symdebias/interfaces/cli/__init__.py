@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 from symdebias._progress import is_looked_at, is_welcome
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.cli.parser import parsed
+from symdebias.interfaces.cli.wording import in_options
 
 __all__ = ["FAILED", "INTERRUPTED", "REFUTED", "doubt_delta", "main", "show", "tell", "watched"]
 
@@ -29,14 +29,6 @@ __all__ = ["FAILED", "INTERRUPTED", "REFUTED", "doubt_delta", "main", "show", "t
 FAILED, REFUTED, INTERRUPTED = 1, 3, 130
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-# Arguments in messages of the library, and the options that are the same.
-_OPTIONS = {
-    "l2": "--l2", "method": "--method", "order": "--order", "outside": "--outside", "random_state": "--seed",
-    "samples": "--samples",
-}  # fmt: skip
-# Those whose names are no words of English stand for themselves, too.
-_COLUMNS = {"sample_weight": "--weights", "noise_scale": "--noise-scale"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
             _flush()
             return code
         except (SymdebiasError, ValueError, TypeError, OSError, MemoryError) as error:
-            print(f"symdebias: {_as_options(_in_words(error), options)}", file=sys.stderr)
+            print(f"symdebias: {in_options(_in_words(error), options)}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             print("symdebias: interrupted", file=sys.stderr)
@@ -184,25 +176,6 @@ def _in_words(error: Exception) -> str:
     return str(error)
 
 
-def _as_options(text: str, options: argparse.Namespace) -> str:
-    """Return a message with the options of a command in the place of the arguments that they are in Python."""
-    for name, option in _OPTIONS.items():
-        if not _has(options, option):
-            continue
-        # method="series" is --method series, and l2=-1 --l2=-1, which is how an option takes such a value.
-        text = re.sub(rf"(?<![\w.(-]){name}=([\"'])([\w-]+)\1", rf"{option} \2", text)
-        text = re.sub(rf"(?<![\w.(-]){name}=(?=[-\d])", f"{option}=", text)
-        text = re.sub(rf"(?<![\w.(-]){name}=(?![\w\"'(\[-])", option, text)
-    for name, option in _COLUMNS.items():
-        if _has(options, option):
-            text = re.sub(rf"(?<![\w.]){name}\b=?", option, text)
-    return text
-
-
-def _has(options: argparse.Namespace, option: str) -> bool:
-    return hasattr(options, option.removeprefix("--").replace("-", "_"))
-
-
 def _note(message: Warning | str, options: argparse.Namespace) -> None:
     """Print what a warning says, without the line of code that it stands in."""
-    print(f"symdebias: note: {_as_options(str(message), options)}", file=sys.stderr)
+    print(f"symdebias: note: {in_options(str(message), options)}", file=sys.stderr)

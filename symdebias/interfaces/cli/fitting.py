@@ -17,11 +17,12 @@ from symdebias.checks.scaled import FEWEST
 from symdebias.driver import debias
 from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one
-from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.interfaces.cli import show, tell, watched
 from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.cli.outcome import Outcome
 from symdebias.interfaces.cli.per_record import PerRecord, columns_with_known_scale
+from symdebias.interfaces.cli.wording import in_options
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
 from symdebias.privacy.guarantee import PLAIN
@@ -56,7 +57,7 @@ def fit(options: argparse.Namespace) -> None:
     doubts = _doubts(noised, own)
     if doubts:
         warnings.warn(doubts, stacklevel=2)
-    corrected = debias(loss, noised.release, method=options.method)
+    corrected = debias(loss, noised.release, method=options.method, order=options.order)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
         found = m_estimate(
@@ -78,7 +79,7 @@ def fit(options: argparse.Namespace) -> None:
         columns = {"per_record": own.as_json} if own.named else {}
         show({**_as_json(found, options.level), **chosen, **term, **columns, "records_fit_card": not doubts})
         return
-    summary = found.summary(options.level, original_units=_has_units(found))
+    summary = in_options(found.summary(options.level, original_units=_has_units(found)), options)
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
     if outcome is not None:
@@ -98,12 +99,14 @@ def evaluate(options: argparse.Namespace) -> None:
     if options.metric == "all":
         every = evaluate_all(found, noised.X, noised.y, **given)
         if not options.json:
-            print(every.table(options.level))
+            print(in_options(every.table(options.level), options))
             return
         estimates = [_of_estimate(one, options.level) for one in every.estimates.values()]
-        show({"metrics": estimates, "refused": dict(every.refused)})
+        refused = {name: in_options(reason, options) for name, reason in every.refused.items()}
+        show({"metrics": estimates, "refused": refused})
         return
-    estimate = evaluate_one(found, noised.X, noised.y, metric=options.metric, **given)
+    metric = found.corrected.declared if options.metric == "loss" else options.metric
+    estimate = evaluate_one(found, noised.X, noised.y, metric=metric, **given)
     if options.json:
         show(_of_estimate(estimate, options.level))
         return
@@ -139,10 +142,14 @@ def report(options: argparse.Namespace) -> None:
     tell("fitting once more without correction, and measuring the certificate")
     loss = found.corrected.declared
     known = {name: values for name, values in given.items() if name != "noise_scale"}
-    if known:
-        ignoring = m_estimate(debias(loss, noised.release, method="none"), noised.X, noised.y, **known)
-    else:
-        ignoring = literature.naive(loss, noised.release, noised.X, noised.y)
+    ignoring: Fit | None = None
+    try:
+        if known:
+            ignoring = m_estimate(debias(loss, noised.release, method="none"), noised.X, noised.y, **known)
+        else:
+            ignoring = literature.naive(loss, noised.release, noised.X, noised.y)
+    except SymdebiasError as error:
+        warnings.warn(f"the page has no fit that ignores the noise beside this one: {error}", stacklevel=2)
     found.report(
         options.out, ignoring, X=noised.X, y=noised.y, level=options.level, original_units=_has_units(found), **given
     )
@@ -203,6 +210,10 @@ def _has_units(found: Fit) -> bool:
 def loss_of(name: str, release: Release, arguments: Sequence[float] | None = None) -> Loss:
     """Return a loss of the catalogue, with arguments of its own, in the coding of the labels that the release has."""
     known = labels_of(release)
+    if known is not None and len(known) > 2 and CATALOGUE[name].target == "label" and name != "softmax":
+        raise ValueError(
+            f"the target has {len(known)} labels, and --loss {name.replace('_', '-')} is of two. Take --loss softmax."
+        )
     if arguments is None and CATALOGUE[name].needs in ("", "classes"):
         return in_labels(loss_by_name(name, None if known is None else len(known)), known)
     return in_labels(_with_arguments(name, arguments or ()), known)

@@ -85,9 +85,14 @@ class Outcome:
         Raises
         ------
         ValueError, TypeError
-            It has no noise of its own, or features are no other columns.
+            It is not there, has no noise of its own, or features are no other columns.
         """
         features = self.features
+        if self.target not in (noised.release.columns or ()):
+            raise ValueError(
+                f"the target {shown(self.target, 60)} is no column of this folder, whose columns are "
+                f"{', '.join(noised.release.columns or ())}. Name a folder that has it."
+            )
         if features is not None:
             release = noised.release
             known = {*(release.columns or ()), *release.categories.indicators} - {*features, self.target}

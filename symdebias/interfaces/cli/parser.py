@@ -121,7 +121,7 @@ def metric(text: str) -> str:
     argparse.ArgumentTypeError
         It is what others call a metric, or a mistyped name.
     """
-    said = "" if text in (*_metric_names.METRICS, "all") else _metric_names.called_here(text)
+    said = "" if text in (*_metric_names.METRICS, "loss", "all") else _metric_names.called_here(text)
     if said:
         raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60}. {said}")
     return text
@@ -171,7 +171,7 @@ _COMMANDS = {
     "fit": (
         "fitting:fit",
         "folder --loss --arguments --target --features [ --offset --exposure ] --weights --clusters --noise-scale --l2 "
-        "--radius --method --level --save --json",
+        "--radius --method --order --level --save --json",
         "fit a model to a folder of released records",
         "Fit by M-estimation on the corrected loss, and print the parameters with standard errors, in the units of the "
         "columns.",
@@ -321,9 +321,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "fit --method": {"help": "of the correction, as for sd.debias (default: auto)"},
     "--metric": {
         "type": metric,
-        "choices": (*_metric_names.METRICS, "all"),
+        "choices": (*_metric_names.METRICS, "loss", "all"),
         "required": True,
-        "help": "what to estimate",
+        "help": "what to estimate; loss: the mean of the loss that was fitted",
     },
     "--noise": {
         "default": "none",
