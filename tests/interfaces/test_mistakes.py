@@ -217,7 +217,7 @@ COMMANDS = [
     ("a total for records that are refused", "privatize {}/cents.csv --schema {}/schema.toml --out {}/new --outside refuse "
      "--ledger {}/none.jsonl --population panel --total 9", 1, "lie outside the declared bounds"),
     ("a total for a seed", PRIVATIZE + " --seed 1 --ledger {}/none.jsonl --population panel --total 9", 1, "asks for a seed"),
-    ("records as a ledger", "ledger {}/people.csv", 1, "line 1 of the ledger .* Put back a copy that is whole"),
+    ("records as a ledger", "ledger {}/people.csv", 1, "people.csv is another file, and no ledger: it has no line of one"),
     ("a division by zero", "derive 1/0", 1, "'1/0' is no real expression, as where it divides by zero. Correct it"),
     ("another function", "derive airy(u) --continuous", 1, "calls airy, which is not one of Abs, .*Max.* Use one of these"),
     ("bars", "derive |u-y| --continuous", 1, r"the character '\|'. It takes .*Write Abs\(y - u\) for \|y - u\|"),
