@@ -128,7 +128,10 @@ def features_array(
             else "Pass one row per record and one column per feature."
         )
         raise ValueError(f"X must have two dimensions, records and columns; got {matrix.ndim}. {advice}")
-    if 0 in matrix.shape:
+    if not matrix.shape[1]:
+        # Some callers look at one row alone, whose number is not that of the records.
+        raise ValueError("X has no columns. Pass at least one.")
+    if not len(matrix):
         raise ValueError(f"X is empty: its shape is {matrix.shape}. Pass at least one record and one column.")
     if columns is not None and matrix.shape[1] != len(columns):
         raise ValueError(
