@@ -219,16 +219,20 @@ class Fit:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the corrected loss on a ball that holds theta; measured once, when it is asked for."""
-        return self.corrected.certify(**self._certified_domain)
+        """The certificate of the corrected loss on a ball that holds theta; measured once, when it is asked for.
+
+        Of a fit that was loaded it is measured here, whatever the file says.
+        """
+        return self.corrected.certify(**self.certified_domain)
 
     @property
     def known_certificate(self) -> Certificate | None:
-        """The certificate where it was asked for before, or None."""
-        return self.corrected.known_certificate(**self._certified_domain)
+        """The certificate where it was asked for before, also before the fit was saved, or None."""
+        return self.corrected.known_certificate(**self.certified_domain)
 
     @property
-    def _certified_domain(self) -> dict[str, Any]:
+    def certified_domain(self) -> dict[str, Any]:
+        """What `certificate` is for, by the arguments of `CorrectedLoss.certify`."""
         return {
             "theta_radius": max(1.0, float(np.linalg.norm(self.theta))),
             "columns": self.theta.shape[-1] - self.corrected.release.fit_intercept,
@@ -446,6 +450,7 @@ class Fit:
         -------
         Fit
             With the numbers of the saved fit to the last bit; the correction is derived and its kernels are made again.
+            A certificate that was measured before is shown as what the file says; `certificate` measures it here.
 
         Raises
         ------
