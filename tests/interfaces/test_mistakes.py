@@ -189,7 +189,7 @@ COMMANDS = [
      "--records=-5.0 is too small.*Give a positive number, such as 10000 records"),
     ("no error at all", "plan --loss logistic --columns 1 --epsilon 4 --standard-error 0", 1, "--standard-error=0.0 is too small"),
     ("a name in other capitals", "privatize {}/people.csv --schema {}/capital.toml --out {}/new", 1,
-     "no column named Age; it has 3 columns. Names are matched with their capitals, and Age differs in them: correct"),
+     "no column named Age; it has 3 columns. Names are matched letter by letter, and Age differs in capitals: correct"),
     ("a category in other capitals", "privatize {}/capitals.csv --schema {}/schema.toml --out {}/new", 1,
      "work has a value in row 1.*not declared.*differs from one of them in its capitals; declare"),
     ("thousands divided by commas", "privatize {}/thousands.csv --schema {}/schema.toml --out {}/new", 1,
