@@ -26,6 +26,8 @@ SAID = {
     "the negative_binomial loss": "the negative-binomial loss",
     "sd.planning.records_needed says it for a population that you guess":
         "symdebias plan says it for a population that you guess",
+    "sd.checks.check_records has more": "In Python sd.checks.check_records has more",
+    "In Python sd.checks.check_records has more": "In Python sd.checks.check_records has more",
     "Ask for the file that fit.save() wrote.": "Ask for the file that symdebias fit --save wrote.",
     "labels have 1. Give target_values= as they are coded, or a metric of numbers.":
         "labels have 1. Take a metric of numbers.",

@@ -20,6 +20,7 @@ from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.interfaces.cli import show, tell, watched
 from symdebias.interfaces.cli.known_term import KnownTerm
+from symdebias.interfaces.cli.labels import labelled
 from symdebias.interfaces.cli.outcome import Outcome
 from symdebias.interfaces.cli.per_record import PerRecord, columns_with_known_scale
 from symdebias.interfaces.cli.wording import in_options
@@ -70,7 +71,7 @@ def fit(options: argparse.Namespace) -> None:
         found = known.kept(found)
     if outcome is not None:
         found = outcome.kept(found)
-    found = _as_drawn(own.kept(found), noised)
+    found = labelled(_as_drawn(own.kept(found), noised), noised.labels)
     if options.save is not None:
         found.save(options.save)
     if options.json:

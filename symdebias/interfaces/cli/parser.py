@@ -401,7 +401,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--save": {"type": Path, "metavar": "FILE", "help": "keep the fit in this file (.npz)"},
     "--schema": {"type": Path},
     "plan --schema": {"help": "the release of this schema alone, with a guessed population"},
-    "predict --schema": {"help": "the schema of the release: it fills missing values, and names labels"},
+    "predict --schema": {
+        "help": "the schema of the release: it fills missing values, and names labels where fits do not"
+    },
     "privatize --schema": {"required": True, "help": "the TOML file with bounds, categories and budget"},
     "--seed": {"type": int},
     "privatize --seed": {"help": "for examples alone: noise from a seed carries no guarantee"},

@@ -37,6 +37,7 @@ _PHRASES = {
     r"Pass loss= \(--loss on the command line\)": "Pass --loss",
     r"Give total=symdebias\.Guarantee\(epsilon, delta\) to begin one":
         "symdebias privatize begins one, by --ledger and --total",
+    r"(?<!In Python )\bsd\.checks\.check_records": "In Python sd.checks.check_records",
     r"the file that fit\.save\(\) wrote": "the file that symdebias fit --save wrote",
     r"the whole folder that noised\.save\(\) wrote": "the whole folder that symdebias privatize wrote",
     r"Pass clusters= to the report": "Name them by --clusters",
