@@ -602,3 +602,14 @@ def test_public_numbers_that_floats_do_not_tell_apart_are_refused(as_text, tmp_p
         schema.collect(path if as_text else table)
     path.write_text("age,person\n30,200000000000000000\n40,1e17\n")
     assert schema.collect(path)[0]["person"].tolist() == [2e17, 1e17]
+
+
+def test_a_budget_beyond_that_of_a_cap_is_told_in_the_words_of_a_schema():
+    schema = {
+        "epsilon": 40.0, "loss": "logistic", "columns": {"age": {"bounds": [0, 99]}},
+        "target": {"name": "sick", "categories": ["no", "yes"]},
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=r'epsilon=40 is more than the 30 of one vector.*or design = "apart"'):
+        sd.Release.from_schema(schema)
+    for other in ({"delta": 1e-6}, {"design": "apart"}, {"epsilon": 30.0}):
+        assert sd.Release.from_schema(schema | other).guarantee.epsilon > 29
