@@ -12,6 +12,7 @@ import itertools
 import math
 import numbers
 import os
+import re
 from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import LabelSet, shown, spell
+from symdebias._names import written_otherwise
 from symdebias._tables import by_itself as by_itself
 from symdebias._tables import check_same_index as check_same_index
 from symdebias._tables import column_like as column_like
@@ -97,6 +99,10 @@ def features_array(
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {shown_names(extra)}" if extra else "")
             )
+            otherwise = written_otherwise(missing, map(str, extra))
+            if otherwise:
+                differing = ", ".join(f"{name} differs in {what}" for name, what in otherwise.items())
+                raise ValueError(f"{told}. Names are matched letter by letter, and {differing}: correct either.")
             spread = [name for name in extra if any(one.startswith(f"{name}=") for one in missing)]
             if spread and {one.partition("=")[0] for one in missing} <= set(spread):
                 raise ValueError(
@@ -128,7 +134,10 @@ def features_array(
             else "Pass one row per record and one column per feature."
         )
         raise ValueError(f"X must have two dimensions, records and columns; got {matrix.ndim}. {advice}")
-    if 0 in matrix.shape:
+    if not matrix.shape[1]:
+        # Some callers look at one row alone, whose number is not that of the records.
+        raise ValueError("X has no columns. Pass at least one.")
+    if not len(matrix):
         raise ValueError(f"X is empty: its shape is {matrix.shape}. Pass at least one record and one column.")
     if columns is not None and matrix.shape[1] != len(columns):
         raise ValueError(
@@ -717,9 +726,28 @@ def _numbers(values: Any, name: str) -> FloatArray:
         elif not array.ndim and array.dtype.kind == "U":
             found, advice = "one text", _UNREAD
         raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        require_told_apart(array, name)
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
 
+def require_told_apart(array: np.ndarray[Any, Any], name: str) -> None:
+    """Raise ValueError where whole numbers of 64 bits are not told from those beside them as floats."""
+    if not array.size or -_WHOLE <= array.min() <= array.max() <= _WHOLE:
+        return
+    with np.errstate(invalid="ignore"):
+        rounded = array.astype(np.float64).astype(array.dtype) != array
+    if rounded.any():
+        row = int(np.argwhere(rounded)[0][0])
+        raise ValueError(
+            f"{name} has a whole number beyond 2^53 in row {row}, which a float rounds, so that it is not told from "
+            "those beside it. Number anew what stands for persons or the like, or pass array.astype(float)."
+        )
+
+
+# From here on floats skip whole numbers.
+_WHOLE = 2**53
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.\s']*\d,\d+\s*")
 _OF_DATES = " A date becomes a number as the days since another."
 
 
@@ -753,6 +781,11 @@ def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
             return f"{found}{_OF_DATES}"
         if not isinstance(other, str):
             return found
+        if _DECIMAL_COMMA.fullmatch(other):
+            return (
+                f'{found} It is written with a decimal comma: of a file, pandas.read_csv(..., sep=";", decimal=",") '
+                "reads such numbers."
+            )
     if name.startswith("column "):
         return f"{found} For text, declare its categories: categories={{...}} on the release, or on a mechanism."
     if name == "y":

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from symdebias._domains import seen
+from symdebias._names import written_otherwise
 
 # Of one field, in characters; the limit of the standard library is that of the whole process.
 _LONGEST_FIELD = 100_000
@@ -228,13 +229,11 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
                 f'points. In Python, pandas.read_csv(..., sep="{written}", decimal=",").to_csv("commas.csv", '
                 "index=False) does it where decimals have commas."
             )
-        # What is declared is known; capitals apart from it tell nothing of a record.
-        small = {field.casefold() for field in header}
-        capitals = [one for one in missing if one.casefold() in small]
-        if capitals:
-            advice = (
-                f"Names are matched with their capitals, and {', '.join(capitals)} differs in them: correct either."
-            )
+        # What is declared is known; what the same name has in another spelling tells nothing of a record.
+        otherwise = written_otherwise(missing, header)
+        if otherwise:
+            differing = ", ".join(f"{one} differs in {what}" for one, what in otherwise.items())
+            advice = f"Names are matched letter by letter, and {differing}: correct either."
         count = f"{len(header)} column{'' if len(header) == 1 else 's'}"
         raise ValueError(f"{name} has no column named {', '.join(missing)}; it has {count}. {advice}")
     places = [header.index(one) for one in wanted]

@@ -1,7 +1,8 @@
 """What is meant by a name: by that of another library, or by a mistyped one."""
 
 import difflib
-from collections.abc import Collection, Mapping
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
 
 # Names that are less alike are others.
 _ALIKE = 0.75
@@ -39,3 +40,26 @@ def meant(text: str, own: Collection[str], others: Mapping[str, str]) -> str | N
     if asked not in own and asked not in others:
         asked = next(iter(difflib.get_close_matches(asked, (*own, *others), 1, cutoff=_ALIKE)), "")
     return others.get(asked, asked) or None
+
+
+def written_otherwise(missing: Iterable[str], found: Iterable[str]) -> dict[str, str]:
+    """Return which names are there in another spelling that looks the same, or nearly: each with what differs.
+
+    Examples
+    --------
+    >>> written_otherwise(["age", "Gr\u00f6\u00dfe", "pay", "sex"], ["Age", "Gro\u0308\u00dfe", "pay ", "hours"])
+    {'age': 'capitals', 'Gr\u00f6\u00dfe': 'the Unicode form of its letters', 'pay': 'blanks'}
+    """
+    there = list(found)
+    spellings = (
+        ("the Unicode form of its letters", lambda name: unicodedata.normalize("NFC", name)),
+        ("blanks", lambda name: "".join(name.split())),
+        ("capitals", str.casefold),
+        ("spelling", lambda name: "".join(unicodedata.normalize("NFKC", name).casefold().split())),
+    )
+    told: dict[str, str] = {}
+    for name in missing:
+        for what, spelled in spellings:
+            if name not in told and spelled(name) in map(spelled, there):
+                told[name] = what
+    return told

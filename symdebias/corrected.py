@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -708,13 +709,18 @@ class CorrectedLoss:
         """
         self.require_resolved()
         domain = self._domain(theta_radius, columns)
-        if domain not in self._certificates:
+        known = self._certificates.get(domain)
+        if known is None or known.from_file:
             self._certificates[domain] = assessment.certify(self.at(domain[1]), theta_radius=domain[0])
         return self._certificates[domain]
 
     def known_certificate(self, *, theta_radius: float = 1.0, columns: int | None = None) -> Certificate | None:
-        """Return what `certify` has measured before, or None."""
+        """Return what `certify` has measured before, or what a file says that it has; None where there is neither."""
         return self._certificates.get(self._domain(theta_radius, columns))
+
+    def keep_certificate(self, certificate: Certificate, *, theta_radius: float, columns: int) -> None:
+        """Keep what a file says of this domain, until `certify` measures it."""
+        self._certificates[self._domain(theta_radius, columns)] = replace(certificate, from_file=True)
 
     def _domain(self, theta_radius: float, columns: int | None) -> tuple[float, int]:
         theta_radius = POSITIVE.check("theta_radius", theta_radius)

@@ -168,8 +168,11 @@ REFUSED = {
     "X, three dimensions": (of_features(np.zeros((2, 2, 2))), "got 3. Pass one row per record"),
     "X, a scalar": (of_features(np.float64(1.0)), "got 0"),
     "X, a number": (of_features(1.0), "got 0"),
+    "X, whole numbers that floats round": (
+        of_features(np.array([[1], [2**53 + 1]])), r"X has a whole number beyond 2\^53 in row 1, which a float rounds"
+    ),
     "X, no rows": (of_features(np.zeros((0, 2))), r"X is empty: its shape is \(0, 2\)"),
-    "X, no columns": (of_features(np.zeros((2, 0))), r"X is empty: its shape is \(2, 0\)"),
+    "X, no columns": (of_features(np.zeros((2, 0))), "X has no columns. Pass at least one"),
     "X, an empty list": (of_features([]), "got 1"),
     "X, ragged": (of_features([[1.0, 2.0], [3.0]]), "rows of different lengths"),
     "X, NaN": (of_features([[1.0, math.nan]]), "X has NaN in row 0, column 1"),
@@ -252,11 +255,17 @@ def test_longer_floats_are_refused():
         features_array(np.ones((2, 2), dtype=np.longdouble))
 
 
+def test_decimal_commas_are_told():
+    with pytest.raises(TypeError, match=r'written with a decimal comma: of a file, pandas.read_csv\(..., sep=";"'):
+        features_array(np.array([["1.234,5"]], dtype=object))
+
+
 def test_messages_keep_values_private():
     secret = 8675309.25
     for call in (
         lambda: features_array([[secret, math.nan]]),
         lambda: features_array([[secret, "a"]]),
+        lambda: features_array(np.array([["8675309,25"]], dtype=object)),
         lambda: target_array([secret, math.inf], rows=2),
         lambda: target_array([secret], rows=2),
         lambda: weights_array([-secret, secret], rows=2),
@@ -280,6 +289,11 @@ def test_a_table_is_matched_by_name():
         (["a", "c"], "missing: c; not in the release: b"),
         (["a"], "not in the release: b"),
         (["a", "b", "c"], "missing: c"),
+        (
+            ["a", "B"],
+            "missing: B; not in the release: b. Names are matched letter by letter, and B differs in capitals",
+        ),
+        (["a", "b "], "and b  differs in blanks: correct either"),
     ],
 )
 def test_a_table_with_other_columns_is_refused(columns, message):

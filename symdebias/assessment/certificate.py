@@ -82,6 +82,8 @@ class Certificate:
     proved : bool
         Whether the biases are upper bounds, by interval arithmetic on cells that cover all scores of the domain, up to
         the rounding of float64. Otherwise they were searched for.
+    from_file : bool
+        Whether a file of a fit says all this, and it was not measured here.
 
     Examples
     --------
@@ -117,6 +119,7 @@ class Certificate:
     cut: str = ""
     columns: int | None = None
     columns_at_once: int | None = None
+    from_file: bool = False
 
     @property
     def exists(self) -> bool:
@@ -165,6 +168,8 @@ class Certificate:
                 lines.append(f"  variance finite only where {self._within(self.reach_limit / 2)}")
             if not self.variance_conditions_hold:
                 lines.append("  variance infinite in a part of the domain")
+        if self.from_file:
+            lines.append("  as the file says (fit.certificate measures it)")
         return "\n".join(lines)
 
     def _biases(self) -> str:

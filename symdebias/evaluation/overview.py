@@ -84,12 +84,14 @@ def evaluate_all(
     label_model: str = "any",
     threshold: float = 0.0,
     offset: Any = None,
+    noise_scale: Any = None,
 ) -> Evaluation:
     """Estimate all metrics of a model that its target has, on true records from released ones.
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, threshold, offset
+    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, threshold, offset, \
+    noise_scale
         As for `evaluate`. The target is one of two labels where the Fit or the release says so, or `target_values`
         does; otherwise it is a number. Metrics that do not take `label_model` or `threshold` are told without.
 
@@ -124,6 +126,7 @@ def evaluate_all(
     records = checked_records(
         model, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+        noise_scale=noise_scale,
     )  # fmt: skip
     return overview_of(records, model, radius=radius, label_model=label_model, threshold=threshold)
 

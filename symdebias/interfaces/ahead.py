@@ -38,6 +38,7 @@ def compile_kernels(
     solvers: Sequence[str] = SOLVERS,
     weighted: bool = False,
     offset: bool = False,
+    noise_scale: bool = False,
     progress: bool = False,
 ) -> Compiled:
     """Compile what the first fits of a corrected loss would, before there are records.
@@ -59,6 +60,8 @@ def compile_kernels(
         Whether records will have weights.
     offset : bool
         Whether records will have an offset: what fits with one take, and not what those without one do.
+    noise_scale : bool
+        Whether records will have noise scales of their own.
     progress : bool
         Show a progress bar (needs the extra ``progress``).
 
@@ -90,7 +93,7 @@ def compile_kernels(
     if offset:
         rule = rule_for(corrected)
         is_held, weighted = rule is None, weighted or (rule is not None and rule.power != 0)
-    kinds = [kind for width in widths for kind in _of_all_sizes(corrected, width, is_held=is_held)]
+    kinds = [kind for width in widths for kind in _of_all_sizes(corrected, width, noise_scale, is_held)]
     has_pilot = not corrected.is_resolved
     needed = (one for kind, held in kinds for one in _needed(kind, solvers, weighted, held, has_pilot=has_pilot))
     sources = {one.key: one for one in needed}
@@ -121,17 +124,19 @@ def _widths(corrected: CorrectedLoss, columns: Any) -> list[int]:
     return widths
 
 
-def _of_all_sizes(corrected: CorrectedLoss, width: int, *, is_held: bool) -> list[tuple[Correction, int | None]]:
+def _of_all_sizes(
+    corrected: CorrectedLoss, width: int, per_record: bool, is_held: bool
+) -> list[tuple[Correction, int | None]]:
     """Return the corrections that fits may come to: on a sphere, records decide the degree of a surrogate.
 
     Each comes with the place of the parameter that stands beside an offset, and is held; None where none is.
     """
     place = None
     if is_held:
-        corrected, correction, place = lengthened(corrected, width, per_record=False)
+        corrected, correction, place = lengthened(corrected, width, per_record=per_record)
         width += 1
     else:
-        correction = corrected.at(width)
+        correction = corrected.at(width, per_record=per_record)
     groups = () if correction.is_exact else correction.derivation.spherical
     if corrected.is_resolved or not any(isinstance(group.noise, ZonalNoise) for group in groups):
         return [(correction, place)]

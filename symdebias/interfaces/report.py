@@ -97,6 +97,7 @@ def report(
     offset: Any = None,
     sample_weight: Any = None,
     clusters: Any = None,
+    noise_scale: Any = None,
     level: float = 0.95,
     original_units: bool = False,
     certify: bool = True,
@@ -107,10 +108,10 @@ def report(
     ----------
     fit : Fit
         The fit.
-    path, naive, X, y, offset, sample_weight, clusters, level, original_units, certify
+    path, naive, X, y, offset, sample_weight, clusters, noise_scale, level, original_units, certify
         As for `symdebias.Fit.report`.
     """
-    given = {"offset": offset, "sample_weight": sample_weight, "clusters": clusters}
+    given = {"offset": offset, "sample_weight": sample_weight, "clusters": clusters, "noise_scale": noise_scale}
     page = as_page(
         fit, naive, X=X, y=y, given=given, level=level, original_units=original_units, certify=certify
     ).encode()
@@ -365,8 +366,11 @@ def _calibration(fit: Fit, X: Any, y: Any, given: dict[str, Any]) -> list[str]:
     link = link_of(fit)
     if link is None:
         return [_words("Not computed: this loss predicts neither a probability, nor a mean, by a link that is known.")]
+    if given["noise_scale"] is not None:
+        return [_words("Not computed: it undoes a noise that is one for all records, and these have their own scales.")]
+    known = {name: values for name, values in given.items() if name != "noise_scale"}
     try:
-        curve = calibration_curve(fit, X, y, link=link, **given)
+        curve = calibration_curve(fit, X, y, link=link, **known)
     except (SymdebiasError, ValueError) as refusal:
         # What the estimate is refused for is for the reader of the page; wrong records were refused by the solver.
         return [_words(f"Not computed: {refusal}")]

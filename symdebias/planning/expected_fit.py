@@ -317,14 +317,14 @@ class Study:
                 notes += (
                     "a fit may well be refused: the loss grows exponentially in the score, and the pilot of a "
                     "surrogate often does not settle then. An exact correction is safer where there is one; l2 helps, "
-                    "and rehearse() tries it out",
+                    "and a rehearsal tries it out",
                 )
         elif corrected.label_mixing is not None:
             notes = corrected.notes
         if deciding < FEW_DECIDE:
             notes += (
                 f"as few as {deciding:.2g} of {drawn:,} drawn records decide an expected standard error: gradients "
-                "have heavy tails, and it may be far too small; rehearse() tries it out",
+                "have heavy tails, and it may be far too small; a rehearsal tries it out",
             )
         curvature = told * math.sqrt(n)
         if curvature < SAFE_CURVATURE:
@@ -333,7 +333,7 @@ class Study:
             notes += (
                 f"a fit to so many records may well be refused: the least curvature of the mean corrected loss is "
                 f"expected to be {curvature:.2g} of its own standard errors, and a fit needs {LEAST_CURVATURE:g}. "
-                f"About {enough:,.2g} records would do, or less noise, or l2; rehearse() tries it out",
+                f"About {enough:,.2g} records would do, or less noise, or l2; a rehearsal tries it out",
             )
         return ExpectedFit(
             release=corrected.release,

@@ -241,6 +241,13 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
                 f"line), or write loss = ... in the schema: one of {known}."
             )
         raise ValueError(f"loss={name!r:.60} is none that a schema is planned for. Choose one of {known}.")
+    outcomes = [column.name for column in schema.columns if column.outcome]
+    if schema.target is None and outcomes:
+        raise ValueError(
+            f"the schema has the outcomes {', '.join(outcomes)} and no target of its own, and a plan is for one. Plan "
+            "for a copy of the schema in which the outcome that is fitted stands as [target]; the others are features "
+            "then, as in a fit."
+        )
     if schema.target is None or (schema.target.labels is not None and schema.labels is None):
         raise ValueError(
             "the schema has no target with bounds or two categories, and every loss that is planned for has one. "

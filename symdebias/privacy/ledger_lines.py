@@ -31,6 +31,8 @@ _KINDS = {
     "torn": ("bytes", "sha256"),
 }
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+# What a file has none of that was never a ledger, however much of one was changed.
+_MARKS = (b"symdebias-ledger-", b'", "previous": "', b'", "digest": "')
 # How a line ends that is whole.
 _END = b'"}'
 _LONGEST_NAME, _LONGEST_NOTE = 1_000, 1_000
@@ -141,6 +143,11 @@ def _parsed(text: bytes, path: Path) -> Lines:
     """Return verified lines; what is not whole must be at the end, or be accounted for by the line after it."""
     if len(text) > _LARGEST:
         raise PrivacyError(f"{path} has {len(text):,} bytes, and a ledger at most {_LARGEST:,}. Name another file.")
+    if text and not _is_begun(text.strip(b"\n").split(b"\n")[0]) and not any(mark in text for mark in _MARKS):
+        raise PrivacyError(
+            f"{path} is another file, and no ledger: it has no line of one. It was left as it is. Name the file of the "
+            "ledger, or one that is not there yet to begin one."
+        )
     found = Lines()
     pieces = text.split(b"\n")
     for place, piece in enumerate(pieces):

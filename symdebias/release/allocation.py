@@ -42,6 +42,7 @@ from symdebias.mechanisms import (
     SphericalCapMechanism,
     SphericalLaplaceMechanism,
 )
+from symdebias.mechanisms.cap_law import CAP_EPSILON
 from symdebias.privacy import Guarantee
 from symdebias.privacy.composition import split_budget
 from symdebias.release.schema import Column, Schema
@@ -174,6 +175,12 @@ def _together(schema: Schema, center: dict[str, float]) -> dict[str, Any]:
     elif schema.design == "joint" and schema.intercept and schema.loss not in (None, "least_squares"):
         mechanism = SphericalLaplaceMechanism(epsilon=schema.epsilon, radius=radius)
     else:
+        if schema.epsilon > CAP_EPSILON.high:
+            raise ValueError(
+                f"epsilon={schema.epsilon:g} is more than the {CAP_EPSILON.high:g} of one vector of columns and "
+                f'target, which design = "{schema.design}" releases and a loss asks for by itself. Give a smaller '
+                'budget, a delta for normal noise, or design = "apart".'
+            )
         mechanism = SphericalCapMechanism(epsilon=schema.epsilon, radius=radius)
     arguments: dict[str, Any] = {
         "features": {tuple(column.name for column in schema.columns): mechanism},

@@ -1,13 +1,16 @@
 """One of the released columns as the target: a release with several outcomes, of which a fit takes one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symdebias import _arrays
+from symdebias._arrays import real_array
 from symdebias._columns import Table
 from symdebias._domains import shown
+from symdebias._rows import Rows
 from symdebias.release.columns import as_json, checked_names
 from symdebias.release.remaking import remade
 
@@ -82,20 +85,75 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
     return _keeping(release, groups, target, categories, kept.__contains__)
 
 
-def without(release: "Release", name: str) -> "Release":
-    """Return a release without one of its columns that have no noise.
+def without(release: "Release", names: Sequence[str]) -> "Release":
+    """Return a release without some of its columns.
+
+    Parameters
+    ----------
+    release : Release
+        With the names of its columns.
+    names : sequence of str
+        Columns as they were collected: of categories without noise all indicators are left out.
 
     Raises
     ------
     ValueError
-        There is no such column, or it is an indicator of categories.
+        There is no such column, or it was noised in one vector with others that stay.
     """
-    if name not in release.noiseless:
-        raise ValueError(
-            f"{shown(name, 60)} is no column without noise; these are {', '.join(release.noiseless) or 'none'}."
-        )
-    groups: dict[str | tuple[str, ...], Mechanism] = {names or (): mechanism for names, mechanism in release.groups}
-    return _keeping(release, groups, release.target, release.categories.as_json(), lambda one: one != name)
+    one_hot = release.categories
+    indicators = one_hot.indicators
+    left_out = {one for name in names for one in indicators.get(name, (name,))}
+    unknown = sorted(left_out - set(release.columns or ()))
+    if unknown:
+        raise ValueError(f"{shown(unknown[0], 60)} is no column of the release. Name one of its columns.")
+    groups: dict[str | tuple[str, ...], Mechanism] = {}
+    for own, mechanism in release.groups:
+        vector = own or ()
+        if not left_out.isdisjoint(vector) and not left_out.issuperset(vector):
+            raise ValueError(f"{', '.join(vector)} are noised together, in one vector. Leave all of them out, or none.")
+        if not left_out.intersection(vector):
+            groups[vector] = mechanism
+    categories = {column: own for column, own in one_hot.as_json().items() if left_out.isdisjoint(indicators[column])}
+    return _keeping(release, groups, release.target, categories, lambda one: one not in left_out)
+
+
+def apart(noised: "Noised", names: Sequence[str]) -> "tuple[Noised, dict[str, np.ndarray[Any, Any]]]":
+    """Return records without some of their columns, and what these have, by name, in units of their own.
+
+    Parameters
+    ----------
+    noised : Noised
+        Records with named columns, in memory or read by blocks.
+    names : sequence of str
+        As for `without`. Of a column of categories there are codes, those of their order.
+
+    Raises
+    ------
+    ValueError
+        As for `without`.
+    """
+    release, columns = noised.release, list(noised.release.columns or ())
+    left, indicators = without(release, names), release.categories.indicators
+    wanted = [one for name in names for one in indicators.get(name, (name,))]
+    places = [columns.index(one) for one in wanted]
+    if isinstance(noised.X, Rows):
+        rest: Any = Rows.made_of(noised.X, lambda part: np.ascontiguousarray(np.delete(part, places, axis=1)))
+        matrix = np.concatenate(noised.X.over_blocks(lambda part: part[:, places].copy()))
+        found = dict(zip(wanted, matrix.T, strict=True))
+    else:
+        rest = Table({name: noised.X[name] for name in columns if name not in wanted})
+        found = {one: real_array(noised.X[one], f"column {one}") for one in wanted}
+    center, scale = dict(as_json(release.center)), dict(as_json(release.scale))
+    own: dict[str, np.ndarray[Any, Any]] = {}
+    for name in names:
+        if name in indicators:
+            # No indicator is 1 for the category that has none.
+            own[name] = np.column_stack([found[one] for one in indicators[name]]) @ np.arange(
+                1, 1 + len(indicators[name])
+            )
+        else:
+            own[name] = found[name] * scale.get(name, 1.0) + center.get(name, 0.0)
+    return replace(noised, X=rest, release=left), own
 
 
 def _keeping(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Where = Callable[[int], str]
 # Units of NumPy's dates without a time of day.
+# From here on floats skip whole numbers.
+_WHOLE = 2**53
 _DAYS = ("Y", "M", "W", "D")
 # Types of which equal values are written alike, and so mean the same: 0.0 and -0.0 are not.
 _ALIKE = (str, int, bool)
@@ -163,6 +165,11 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
                 f"{column.name} is no finite number in {where()}, and the schema declares "
                 f"{'no categories of it' if column.public else 'it by bounds'}. {_as_number(value)}"
             )
+        if column.public and isinstance(read, float) and abs(read) > _WHOLE and _is_rounded(value, read):
+            raise ValueError(
+                f"{column.name} has a whole number beyond 2^53 in {where()}, which a float rounds, so that it is not "
+                "told from those beside it. Number anew what stands for persons or the like, or leave it out."
+            )
         return read
     if read in labels.values:
         return read
@@ -194,6 +201,9 @@ def _ready_numbers(column: "Column", values: Any) -> FloatArray | None:
     with contextlib.suppress(TypeError, ValueError):
         array = np.asarray(_arrays.without_view(values))
         if array.ndim == 1 and array.dtype.kind in "iuf":
+            if column.public and array.dtype.kind != "f" and np.abs(array).max(initial=0) > _WHOLE:
+                # Looked at one by one, for the row.
+                return None
             numbers = array.astype(np.float64)
             if np.isfinite(numbers).all():
                 return numbers
@@ -228,6 +238,13 @@ def _other_category(value: Any, declared: Sequence[Any]) -> str:
     if any(isinstance(one, str) and one.casefold() == near for one in declared):
         return "the value differs from one of them in its capitals; "
     return ""
+
+
+def _is_rounded(value: Any, read: float) -> bool:
+    """Return whether a whole number is another one as a float."""
+    if isinstance(value, str):
+        return value.strip().lstrip("+-").isdecimal() and int(value) != int(read)
+    return isinstance(value, (int, np.integer)) and int(value) != int(read)
 
 
 def _number(value: Any) -> float | None:

@@ -13,6 +13,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,7 +23,8 @@ from symdebias import _columns, _files, _optional
 from symdebias._domains import check_name, shown
 from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of, labels_of_target
-from symdebias.release.matrices import released_matrix
+from symdebias.release.matrices import named_by, released_matrix
+from symdebias.release.required import require_release
 
 if TYPE_CHECKING:
     from symdebias.release.noised import Noised
@@ -39,6 +41,14 @@ def save(
     """Write released records and their card to a new folder; see `symdebias.release.Noised.save`."""
     if format not in RECORDS:
         raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
+    require_release(noised.release)
+    release = named_by(noised.release, noised.X)
+    if release.columns is None:
+        raise ValueError(
+            "the release does not name its columns, and a file has names. Name them by release.bind(names), or make "
+            "the records a table with their names."
+        )
+    noised = replace(noised, release=release)
     require_readable(noised.release.groups, noised.release.target)
     require_coded(noised.release, labels)
     _files.require_free(path)

@@ -8,7 +8,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import ChannelNoise, ClippedNoise, CoordinateNoise, SymmetricChannel
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SymmetricChannel
 from symdebias.privacy import Guarantee
 
 if TYPE_CHECKING:
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 _NAMED = 8
 
 
-def noise_in_words(release: "Release", number_of_columns: int | None = None) -> list[tuple[str, str]]:
+def noise_in_words(
+    release: "Release", number_of_columns: int | None = None, *, has_scales: bool = False
+) -> list[tuple[str, str]]:
     """Return names of columns that share a mechanism, and it with its budget and scale, in order, the target last.
 
     The number p of columns is given where the release does not know it: scales of some vectors depend on it.
+    `has_scales` says that records had scales of their own in place of those of normal noise of features.
     """
     count = release.number_of_columns if number_of_columns is None else number_of_columns
     if release.coupling is not None:
@@ -32,7 +35,8 @@ def noise_in_words(release: "Release", number_of_columns: int | None = None) -> 
     said = []
     for names, mechanism in release.groups:
         rest = None if count is None else count - len(release.noiseless)
-        said.append((_listed(names), _noised(mechanism, len(names) if names is not None else rest)))
+        width = len(names) if names is not None else rest
+        said.append((_listed(names), _noised(mechanism, width, has_scales=has_scales)))
     if release.noiseless:
         which = "it is" if len(release.noiseless) == 1 else "they are"
         said.append((_listed(release.noiseless), f"released as {which}"))
@@ -55,10 +59,13 @@ def _listed(names: Sequence[str] | None) -> str:
     return f"{', '.join(names[:3])}, ..., {names[-1]} ({len(names)} columns)"
 
 
-def _noised(mechanism: Mechanism, width: int | None) -> str:
+def _noised(mechanism: Mechanism, width: int | None, *, has_scales: bool = False) -> str:
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(mechanism).__name__.removesuffix("Mechanism"))
     guarantee = mechanism.guarantee
     claim = "no privacy claim" if guarantee is None else budget_in_words(guarantee)
+    noise = mechanism.noise
+    if has_scales and guarantee is None and isinstance(noise, AdditiveNoise) and noise.is_gaussian:
+        return f"{kind} ({claim}), standard deviations of each record's own{_estimated(mechanism)}"
     scale = _scale(mechanism, width)
     return f"{kind} ({claim})" + (f", {scale}" if scale else "")
 

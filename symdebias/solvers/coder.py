@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import first_unseen
+from symdebias.assessment import Certificate
 from symdebias.mechanisms import KINDS, Mechanism
 from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.solvers.step_sizes import StepSize
@@ -173,10 +174,11 @@ def _is_of(value: Any, hint: Any) -> bool:
 def _classes(kind: type) -> set[type]:
     """Return the dataclasses that a fit may hold: those that the fields of a fit or a design declare, and theirs.
 
-    Diagnostics of a descent have its rule of step sizes.
+    Diagnostics of a descent have its rule of step sizes, and a certificate stands beside them.
     """
     known: set[type] = set()
     waiting: list[Any] = [
+        Certificate,
         Design,
         StepSize,
         *(hint for name, hint in typing.get_type_hints(kind).items() if name != "corrected"),

@@ -219,16 +219,20 @@ class Fit:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the corrected loss on a ball that holds theta; measured once, when it is asked for."""
-        return self.corrected.certify(**self._certified_domain)
+        """The certificate of the corrected loss on a ball that holds theta; measured once, when it is asked for.
+
+        Of a fit that was loaded it is measured here, whatever the file says.
+        """
+        return self.corrected.certify(**self.certified_domain)
 
     @property
     def known_certificate(self) -> Certificate | None:
-        """The certificate where it was asked for before, or None."""
-        return self.corrected.known_certificate(**self._certified_domain)
+        """The certificate where it was asked for before, also before the fit was saved, or None."""
+        return self.corrected.known_certificate(**self.certified_domain)
 
     @property
-    def _certified_domain(self) -> dict[str, Any]:
+    def certified_domain(self) -> dict[str, Any]:
+        """What `certificate` is for, by the arguments of `CorrectedLoss.certify`."""
         return {
             "theta_radius": max(1.0, float(np.linalg.norm(self.theta))),
             "columns": self.theta.shape[-1] - self.corrected.release.fit_intercept,
@@ -446,6 +450,7 @@ class Fit:
         -------
         Fit
             With the numbers of the saved fit to the last bit; the correction is derived and its kernels are made again.
+            A certificate that was measured before is shown as what the file says; `certificate` measures it here.
 
         Raises
         ------
@@ -714,6 +719,7 @@ class Fit:
         offset: Any = None,
         sample_weight: Any = None,
         clusters: Any = None,
+        noise_scale: Any = None,
         level: float = 0.95,
         original_units: bool = False,
         certify: bool = True,
@@ -734,6 +740,9 @@ class Fit:
         sample_weight, clusters : array of shape (n,), optional
             Weights of these records, and which of them belong together, as the fit had them: metrics and calibration
             have them too. A page of a fit with clusters that were not given again says so.
+        noise_scale : array of shape (n,) or (n, p), optional
+            The scales of the noise of these records, for a fit that had some. Metrics that do not take them, and
+            calibration, are left out.
         level, original_units
             As for `summary`.
         certify : bool
@@ -751,8 +760,8 @@ class Fit:
             The file cannot be written.
         """
         _optional.provided("report")(
-            self, path, naive, X=X, y=y, offset=offset, sample_weight=sample_weight, clusters=clusters, level=level,
-            original_units=original_units, certify=certify,
+            self, path, naive, X=X, y=y, offset=offset, sample_weight=sample_weight, clusters=clusters,
+            noise_scale=noise_scale, level=level, original_units=original_units, certify=certify,
         )  # fmt: skip
 
     def __str__(self) -> str:

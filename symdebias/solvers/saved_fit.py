@@ -17,6 +17,7 @@ import sympy as sp
 
 from symdebias import _files
 from symdebias._domains import seen
+from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
 from symdebias.driver import check_fit
@@ -62,6 +63,8 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
             },
         }
         _check_fields(fit)
+        if fit.known_certificate is not None:
+            document["certificate"] = coder.encoded(fit.known_certificate, "certificate")
         text = json.dumps(document, indent=1, allow_nan=False)
         if len(text) > archive.LONGEST_DOCUMENT:
             raise UnsavableError(f"its description has {len(text):,} characters")
@@ -94,13 +97,15 @@ def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) 
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         version = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {version!r:.60}, which another version of symdebias writes, or none")
-    _exactly(document, {"format", "loss", "release", "correction", "fit"}, "the description")
+    has_certificate = {"certificate"} & set(document)
+    _exactly(document, {"format", "loss", "release", "correction", "fit"} | has_certificate, "the description")
     coder = Coder(kind, arrays)
     correction = document["correction"]
     _exactly(correction, {"method", "order", "nodes", "design", "reason"}, "the correction")
     # All that is cheap to check comes before anything is derived.
     declared = {"corrected": None, **fields_of(kind, document["fit"], coder, but="corrected")}
     design = _design(coder.decoded(correction["design"]))
+    certificate = coder.decoded(document["certificate"]) if has_certificate else None
     if coder.unread:
         raise ValueError(f"it has the array {min(coder.unread)}, which nothing refers to")
     loss = _loss(document["loss"])
@@ -109,6 +114,9 @@ def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) 
     declared["theta"].setflags(write=False)
     fit = kind(**declared)
     _check_fields(fit)
+    if has_certificate:
+        _check_certificate(certificate, fit)
+        fit.corrected.keep_certificate(certificate, **fit.certified_domain)
     return fit
 
 
@@ -217,6 +225,21 @@ def _corrected(loss: Loss, release: Release, correction: Mapping[str, Any], desi
     ):
         raise ValueError("its design does not have one surrogate for each part of the loss")
     return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes, design=design), reason=reason)
+
+
+def _check_certificate(certificate: Any, fit: Any) -> None:
+    """Check that a certificate is of this fit; what it says of its bias is measured where it is asked for again."""
+    if not isinstance(certificate, Certificate):
+        raise ValueError("its certificate is none")
+    corrected, radius = fit.corrected, fit.certified_domain["theta_radius"]
+    if (certificate.method, certificate.exact) != (corrected.method, corrected.is_exact):
+        raise ValueError("its certificate is of another correction")
+    # The norm of theta may differ in its last digits from machine to machine.
+    if not math.isclose(certificate.theta_radius, radius, rel_tol=1e-9):
+        raise ValueError(f"its certificate is for ||theta|| up to {certificate.theta_radius:.6g}, and not {radius:.6g}")
+    biases = (certificate.loss_bias, certificate.gradient_bias)
+    if not all(bias >= 0 for bias in biases) or certificate.cut not in ("", "score", "residual"):
+        raise ValueError("its certificate has a negative bias, or a range of nothing that is known")
 
 
 def _check_fields(fit: Any) -> None:

@@ -145,7 +145,8 @@ def _noise(fit: "Fit") -> list[str]:
     columns = None
     if fit.corrected.declared.scores:
         columns = release.number_of_columns or fit.theta.shape[-1] - release.fit_intercept
-    said = [f"{names}: {noise}" for names, noise in noise_in_words(release, columns)]
+    has_scales = bool(known.get("noise_scale")) and fit.own_guarantee is None
+    said = [f"{names}: {noise}" for names, noise in noise_in_words(release, columns, has_scales=has_scales)]
     if known.get("score_variance") is not None:
         said.append(f"variance {known['score_variance']:.4g} of the score at theta")
     if known.get("noise_inflation") is not None:

@@ -104,6 +104,26 @@ def test_a_fit_with_an_offset_asks_for_no_other_kernels(loss, solver, asked):
     assert {name for key, name in asked.items() if key not in ahead} == set()
 
 
+@pytest.mark.in_turn
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+@pytest.mark.parametrize("loss", ["exponential", "least_squares"])
+def test_a_fit_with_weights_and_noise_scales_asks_for_no_other_kernels(loss, solver, asked):
+    declared = getattr(sd.losses, loss)()
+    release = sd.Release(NOISE, LABELS if loss == "exponential" else None, fit_intercept=True)
+    corrected = sd.debias(declared, release)
+    sd.compile_kernels(corrected, 2, solvers=(solver,), weighted=True, noise_scale=True)
+    ahead = dict(asked)
+    asked.clear()
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, size=(90, 2)), np.where(rng.random(90) < 0.5, 1.0, -1.0)
+    own = {"noise_scale": rng.uniform(0, 0.1, 90), "sample_weight": rng.uniform(1, 2, 90)}
+    options = {"random_state": 0, "batch_size": 16} if solver == "sgd" else {}
+    getattr(sd, solver)(corrected, X, y, l2=1.0, **own, **options)
+    assert asked
+    assert {name for key, name in asked.items() if key not in ahead} == set()
+
+
 def test_a_card_and_a_column_say_what_to_compile(tmp_path, capsys, asked):
     card = tmp_path / "card.json"
     release = sd.Release({"x0": NOISE, "x1": NOISE}, LABELS, noiseless=("year",), fit_intercept=True)

@@ -1,11 +1,15 @@
 """The commands that do something: what they print, what they write, and their exit codes."""
 
+import errno
 import inspect
+import io
 import json
+import os
 import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -391,6 +395,62 @@ def strict(text):
     return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+class Closed(io.StringIO):
+    """The end of a pipe that nobody reads."""
+
+    def __init__(self, reason=errno.EPIPE):
+        super().__init__()
+        self.reason = reason
+
+    def write(self, text):
+        raise OSError(self.reason, os.strerror(self.reason))
+
+
+@pytest.mark.parametrize("code", [0, cli.REFUTED])
+def test_a_command_goes_on_where_nobody_reads_its_answer(code, monkeypatch):
+    """Records are released, and a verdict stands, whether somebody reads the answer or not."""
+    done = []
+
+    def work(options):
+        sys.stdout.write("begun")
+        sys.stdout.flush()
+        warnings.warn("a note", stacklevel=1)
+        sys.stdout.write("more")
+        done.append(options)
+        return code
+
+    monkeypatch.setattr(fitting, "fit", work)
+    monkeypatch.setattr(sys, "stdout", Closed())
+    monkeypatch.setattr(sys, "stderr", Closed())
+    assert cli.main(["fit", "folder", "--loss", "logistic"]) == code
+    assert done
+
+
+def test_an_answer_that_finds_no_room_is_said_to(monkeypatch, capsys):
+    monkeypatch.setattr(fitting, "fit", lambda options: sys.stdout.write("an answer") * 0)
+    monkeypatch.setattr(sys, "stdout", Closed(errno.ENOSPC))
+    assert cli.main(["fit", "folder", "--loss", "logistic"]) == cli.FAILED
+    assert "what is to be printed or written cannot be: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["privatize", "people.csv", "--schema", "s.toml", "--out", "out"]])
+def test_a_closed_pipe_is_no_failure(words, tmp_path):
+    """What Python keeps to its end is written then, where it would end with an exit code of its own, 120."""
+    (tmp_path / "s.toml").write_text("epsilon = 2.0\n[columns]\nage = { bounds = [0, 99] }\n")
+    (tmp_path / "people.csv").write_text("age\n" + "30\n40\n" * 20)
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment["PYTHONPATH"] = str(Path(sd.__file__).parents[1])
+    with os.fdopen(writing, "wb") as closed:
+        run = subprocess.run(
+            [sys.executable, "-m", "symdebias", *words], stdout=closed, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+            env=environment, check=False,
+        )  # fmt: skip
+    assert (run.returncode, run.stderr) == (0, "")
+    assert words[0] == "--help" or len(sd.load(tmp_path / "out").X) == 40
+
+
 def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
     """Those of commands whose JSON is not read elsewhere here, and one that has a number that is not finite."""
     takes_json = {
@@ -443,7 +503,7 @@ def test_bash_completes_words(folder, capsys, tmp_path):
     run = subprocess.run(["bash", str(tmp_path / "tab.bash")], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
         "privatize predict", "squared-hinge squared-margin", "--loss",
-        "log_loss brier accuracy precision recall f1 roc_auc squared_error r2 poisson all",
+        "log_loss brier accuracy precision recall f1 roc_auc squared_error r2 poisson loss all",
         f"{folder}/people.csv",
     ]  # fmt: skip
     assert printed(capsys, "completion", "zsh").startswith("#compdef symdebias")

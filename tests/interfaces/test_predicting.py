@@ -1,6 +1,7 @@
 """The command that predicts: from a table to a file, with the numbers that the fit gives in Python."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -92,9 +93,20 @@ def test_labels_have_their_names_chances_and_intervals(folder):
     np.testing.assert_allclose(found.iloc[:, 3:], fit.predict_interval(X, level=0.9), rtol=1e-15)
 
 
+def test_labels_without_names_are_told_by_their_codes(folder):
+    """A fit of Python does not say what its folder does, and what a stranger's file says has to be two texts."""
+    (folder / "new.csv").write_text("age,place\n20,s\n80,n\n")
+    fit = sd.Fit.load(folder / "labels.npz")
+    assert fit.diagnostics["labels"] == ("low", "high")
+    for other in ({}, {"labels": ("low", "low")}, {"labels": ("low",)}, {"labels": ("low", 3)}):
+        kept = {name: value for name, value in fit.diagnostics.items() if name != "labels"} | other
+        replace(fit, diagnostics=kept).save(folder / "plain.npz")
+        assert predicted(folder, "plain")["prediction"].tolist() == [-1, 1]
+
+
 def test_without_a_schema_the_card_says_what_columns_hold(folder, capsys):
     (folder / "new.csv").write_text("age,place\n20,s\n80,n\n")
-    assert predicted(folder, "labels")["prediction"].tolist() == [-1, 1]
+    assert predicted(folder, "labels")["prediction"].tolist() == ["low", "high"]
     (folder / "new.csv").write_text("age,place\n20,?\n")
     assert main(["predict", str(folder / "labels.npz"), str(folder / "new.csv"), "--out", str(folder / "x.csv")]) == 1
     assert "place has a value in row 0 (line 2 of new.csv) that was not declared" in capsys.readouterr().err

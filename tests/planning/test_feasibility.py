@@ -23,6 +23,16 @@ def test_a_column_that_may_be_a_target_is_planned_in_its_own_units():
     assert own.is_feasible
 
 
+def test_outcomes_without_a_target_are_named():
+    """A plan is for one of them, where it is the target; the other one is a feature then, as it is in a fit."""
+    pay, sick = {"bounds": [0, 9], "outcome": True}, {"categories": ["no", "yes"], "outcome": True}
+    schema = {"epsilon": 8.0, "loss": "least_squares", "columns": {"pay": pay, "sick": sick}}
+    with pytest.raises(ValueError, match=r"has the outcomes pay, sick and no target of its own, and a plan is for one"):
+        feasibility(schema, n=1000)
+    copy = {**schema, "columns": {"sick": sick}, "target": {"name": "pay", "bounds": [0, 9]}}
+    assert feasibility(copy, n=1000).names == ("sick=yes", "intercept")
+
+
 LABELS = {
     "epsilon": 3.0,
     "loss": "squared_margin",

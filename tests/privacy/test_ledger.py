@@ -297,10 +297,10 @@ def test_a_ledger_begins_with_a_total(path):
 
 
 def test_what_is_no_ledger_is_left_alone(path):
-    for text in (b"a,b\n1,2\n", b"{}", b'{"format": "symdebias-release-1"}', b"\xff\xfe", b"[" * 100_000):
+    for text in (b"a,b\n1,2\n", b"{}", b'{"format": "symdebias-release-1"}', b"\xff\xfe", b"[" * 100_000, b"\nage\n"):
         path.write_bytes(text)
         for total in (None, PURE):
-            with pytest.raises(sd.PrivacyError, match="line 1 of the ledger"):
+            with pytest.raises(sd.PrivacyError, match="is another file, and no ledger"):
                 sd.Ledger(path, "people", total=total)
         assert path.read_bytes() == text
 
@@ -607,6 +607,16 @@ def test_every_change_of_a_byte_is_noticed(path):
         with pytest.raises(sd.PrivacyError, match=r"changed or damaged|lost lines"):
             book.charge(PURE)
         assert path.read_bytes() == bytes(changed)
+
+
+@pytest.mark.parametrize("place", [0, 12, 20, 150])
+def test_a_changed_ledger_of_one_line_stays_one(place, path):
+    sd.Ledger(path, "people", total=PURE)
+    text = bytearray(path.read_bytes())
+    text[place] ^= 1
+    path.write_bytes(bytes(text) + b"x\n")
+    with pytest.raises(sd.PrivacyError, match="was changed or damaged"):
+        ledger.populations(path)
 
 
 def test_lines_that_are_missing_doubled_or_exchanged_are_noticed(path, book):

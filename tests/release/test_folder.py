@@ -1,5 +1,6 @@
 """Folders of released records: what is read is what was released, and what is damaged is refused."""
 
+import functools
 import json
 import shutil
 import sys
@@ -245,6 +246,20 @@ def test_records_that_are_none_are_refused(records, message, tmp_path):
     rewritten(tmp_path / "out", records)
     with pytest.raises(sd.FormatError, match=message):
         sd.load(tmp_path / "out")
+
+
+def test_a_folder_has_names_of_columns(tmp_path):
+    """Those of a table are taken where the release has none; an array has none."""
+    release, X = sd.Release(sd.GaussianMechanism.from_scale(1.0)), np.arange(6.0).reshape(3, 2)
+    made = functools.partial(sd.release.Noised, y=np.ones(3), seeded=False, hardened=False)
+    made(Table({"a": X[:, 0], "b": X[:, 1]}), release=release).save(tmp_path / "table")
+    assert sd.load(tmp_path / "table").release.columns == ("a", "b")
+    with pytest.raises(
+        ValueError, match=r"does not name its columns, and a file has names\. Name them by release.bind"
+    ):
+        made(X, release=release).save(tmp_path / "array")
+    with pytest.raises(TypeError, match=r"release must be a symdebias.Release; got GaussianMechanism\. Wrap it"):
+        made(X, release=sd.GaussianMechanism.from_scale(1.0)).save(tmp_path / "mechanism")
 
 
 def test_what_is_no_folder_is_said(tmp_path, monkeypatch):

@@ -589,3 +589,27 @@ def test_a_folder_without_parquet_is_no_table(tmp_path):
     schema = sd.Schema({"epsilon": 4.0, "columns": {"age": {"bounds": [18, 90]}}})
     with pytest.raises(FileNotFoundError, match=r"is a folder without files that end with \.parquet\. Name a file"):
         schema.collect(tmp_path)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_public_numbers_that_floats_do_not_tell_apart_are_refused(as_text, tmp_path):
+    """Of 18 digits 3,000 persons would be 188; the same number with zeros at its end is one."""
+    schema = sd.Schema({"epsilon": 4.0, "columns": {"age": {"bounds": [0, 99]}, "person": {"public": True}}})
+    path = tmp_path / "people.csv"
+    path.write_text("age,person\n30,200000000000000000\n40,100000000000000001\n")
+    table = {"age": [30.0, 40.0], "person": np.array([2 * 10**17, 10**17 + 1])}
+    with pytest.raises(ValueError, match=r"person has a whole number beyond 2\^53 in row 1.*which a float rounds"):
+        schema.collect(path if as_text else table)
+    path.write_text("age,person\n30,200000000000000000\n40,1e17\n")
+    assert schema.collect(path)[0]["person"].tolist() == [2e17, 1e17]
+
+
+def test_a_budget_beyond_that_of_a_cap_is_told_in_the_words_of_a_schema():
+    schema = {
+        "epsilon": 40.0, "loss": "logistic", "columns": {"age": {"bounds": [0, 99]}},
+        "target": {"name": "sick", "categories": ["no", "yes"]},
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=r'epsilon=40 is more than the 30 of one vector.*or design = "apart"'):
+        sd.Release.from_schema(schema)
+    for other in ({"delta": 1e-6}, {"design": "apart"}, {"epsilon": 30.0}):
+        assert sd.Release.from_schema(schema | other).guarantee.epsilon > 29

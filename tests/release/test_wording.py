@@ -49,3 +49,15 @@ def test_many_columns_are_counted():
     names = tuple(f"p{index}" for index in range(784))
     ((listed, _), _) = noise_in_words(sd.Release({names: sd.GaussianMechanism.from_scale(0.5)}))
     assert listed == "p0, p1, p2, ..., p783 (784 columns)"
+
+
+def test_noise_of_a_known_scale_is_said_to_be_that_of_each_record():
+    """A budget says the scale of its noise; a scale that was estimated is known so well for each record, too."""
+    release = sd.Release({
+        "x": sd.GaussianMechanism.from_scale(1.0), "z": sd.GaussianMechanism.from_estimate(1.0, 9.0),
+        "w": sd.LaplaceMechanism.from_scale(1.0), "v": sd.GaussianMechanism(1.0, 1e-5, radius=1.0),
+    })  # fmt: skip
+    said = dict(noise_in_words(release, has_scales=True))
+    assert said["x"] == "Gaussian (no privacy claim), standard deviations of each record's own"
+    assert said["z"].endswith("of each record's own, estimated with 9 degrees of freedom")
+    assert [said[name] for name in "wv"] == [dict(noise_in_words(release))[name] for name in "wv"]

@@ -353,6 +353,46 @@ def test_factors_of_biases_are_kept_and_files_without_them_are_read(logistic_fit
     refused(tmp_path / "fit", packed(changed), "was saved by an earlier version of symdebias")
 
 
+def test_a_certificate_is_kept_as_what_a_file_says(tmp_path):
+    """It is shown with a saved fit, and measured where it is asked for: a stranger may have written another one."""
+    fit = sd.m_estimate(sd.debias(LOSSES["logistic"], NOISED.release), NOISED.X, NOISED.y, l2=0.5, radius=2.0)
+    measured = fit.certificate
+    fit.save(tmp_path / "fit")
+    other = sd.Fit.load(tmp_path / "fit")
+    assert other.known_certificate == replace(measured, from_file=True)
+    assert str(measured).splitlines() == str(other.known_certificate).splitlines()[:-1]
+    assert "as the file says (fit.certificate measures it)" in other.summary()
+    other.save(tmp_path / "again")
+    assert sd.Fit.load(tmp_path / "again").known_certificate == other.known_certificate
+    parts = parts_of((tmp_path / "fit").read_bytes())
+    document = json.loads(parts["fit.json"])
+    inside = document["certificate"]["fields"]
+
+    def changed(**entries):
+        text = json.dumps({**document, "certificate": {"object": "Certificate", "fields": {**inside, **entries}}})
+        return packed({**parts, "fit.json": text.encode()})
+
+    (tmp_path / "other").write_bytes(changed(loss_bias=0.0, proved=True, from_file=False))
+    lying = sd.Fit.load(tmp_path / "other")
+    assert (lying.known_certificate.loss_bias, lying.known_certificate.from_file) == (0.0, True)
+    assert lying.certificate == lying.known_certificate == measured
+    for entries, message in (
+        ({"exact": True}, "of another correction"),
+        ({"method": "exact"}, "of another correction"),
+        ({"theta_radius": 7.0}, r"is for \|\|theta\|\| up to 7, and not"),
+        ({"loss_bias": -1.0}, "a negative bias"),
+        ({"loss_bias": {"float": "nan"}}, "a negative bias"),
+        ({"cut": "nothing"}, "a range of nothing"),
+        ({"loss_bias": "1"}, "field loss_bias"),
+        ({"more": 1}, "no field 'more'"),
+        ({"conditions": {"tuple": ["\x1b[31m"]}}, r"U\+001B"),
+    ):
+        refused(tmp_path / "fit", changed(**entries), message)
+    for value in (None, {"tuple": []}, inside):
+        parts["fit.json"] = json.dumps({**document, "certificate": value}).encode()
+        refused(tmp_path / "fit", packed(parts), "its certificate is none|an object with the entries")
+
+
 def test_factors_of_biases_fit_the_parameters(tmp_path):
     fit = made([0.1, -1 / 3], sd.debias(LOSSES["exponential"], NOISED.release))
     for factors in (np.ones((1, 3, 2)), np.ones((2, 2)), np.ones((0, 2, 2)), np.full((1, 2, 2), np.nan)):

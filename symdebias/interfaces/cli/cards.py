@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
-from symdebias.exceptions import PrivacyError
+from symdebias.exceptions import FormatError, PrivacyError
 from symdebias.release import Release
 from symdebias.release.folder import CARD, MANIFEST
+
+# How the library ends its refusal of a card.
+_ASK = "Ask for the output of to_json()."
 
 
 def release_of(place: Path) -> Release:
@@ -26,7 +29,12 @@ def release_of(place: Path) -> Release:
             f"{card} is no text, and a card is. Name the file with the output of Release.to_json(), or a released "
             "folder."
         ) from None
-    return Release.from_json(text)
+    try:
+        return Release.from_json(text)
+    except FormatError as error:
+        raise FormatError(
+            f"{card}: {str(error).removesuffix(_ASK)}Name the file with a card, or a released folder."
+        ) from None
 
 
 def require_fresh(place: Path) -> None:

@@ -19,6 +19,7 @@ from symdebias.interfaces.cli import show, tell
 from symdebias.interfaces.cli.cards import release_of
 from symdebias.interfaces.cli.fitting import loss_of
 from symdebias.interfaces.cli.known_term import KnownTerm
+from symdebias.interfaces.cli.per_record import PerRecord
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 
@@ -42,7 +43,7 @@ class _Task:
     loss: str  # Its name in the catalogue.
     columns: int | None  # The number of columns; None where the release says it.
     release: Release
-    has_offset: bool = False  # Whether records have one besides.
+    known: frozenset[str] = frozenset()  # Which of "offset", "weights" and "noise scales" records have besides.
 
     def __str__(self) -> str:
         return self.loss.replace("_", "-") + ("" if self.columns is None else f", {self.columns} columns")
@@ -51,7 +52,10 @@ class _Task:
         """Compile them."""
         try:
             corrected = debias(loss_of(self.loss, self.release), self.release)
-            return compile_kernels(corrected, self.columns, offset=self.has_offset)
+            return compile_kernels(
+                corrected, self.columns, weighted="weights" in self.known, offset="offset" in self.known,
+                noise_scale="noise scales" in self.known,
+            )  # fmt: skip
         except (SymdebiasError, ValueError) as error:
             raise type(error)(f"{self}: {error}") from None
 
@@ -66,9 +70,17 @@ def compile_ahead(options: argparse.Namespace) -> None:
     processes = COUNT.check("--processes", (os.cpu_count() or 1) if options.processes is None else options.processes)
     names = [name.replace("-", "_") for name in options.loss or _USUAL]
     known = KnownTerm.of(options)
+    given = {"offset": known is not None}
     if options.card is None:
-        if known is not None:
-            raise ValueError(f"{known} is a column of a card, and none was given. Name the card, or leave it out.")
+        named = [
+            f"--{name}"
+            for name in ("weights", "clusters", "noise-scale")
+            if getattr(options, name.replace("-", "_")) is not None
+        ]
+        if known is not None or named:
+            raise ValueError(
+                f"{known or named[0]} is a column of a card, and none was given. Name the card, or leave it out."
+            )
         releases = {name: _release_for(name, options.noise or "gaussian", options.intercept) for name in names}
         widths: Sequence[int | None] = _widths("2-10" if options.columns is None else options.columns)
     else:
@@ -80,10 +92,13 @@ def compile_ahead(options: argparse.Namespace) -> None:
                     f"--{name} and a card were both given. Leave --{name} out: the card describes the whole release."
                 )
         release = release_of(options.card)
+        own = PerRecord.of(options, release)
+        release = own.left(release, None, None if known is None else known.column)
+        given |= {"weights": "weights" in own.columns, "noise scales": bool(own.scales)}
         releases = {name: release if known is None else known.left(release, loss_of(name, release)) for name in names}
         widths = [None]
-    has_offset = known is not None
-    tasks = [_Task(name, width, release, has_offset) for name, release in releases.items() for width in widths]
+    besides = frozenset(name for name, is_given in given.items() if is_given)
+    tasks = [_Task(name, width, release, besides) for name, release in releases.items() for width in widths]
     began = time.perf_counter()
     done: list[Compiled] = []
     say = (lambda _: None) if options.json else tell

@@ -77,10 +77,11 @@ def _loss(options: argparse.Namespace) -> Loss:
     if name in _loss_names.CATALOGUE:
         needed = _loss_names.CATALOGUE[name].needs
         if needed == "level":
-            raise ValueError(f"{name} needs a level, which a name does not say. Write its expression.")
+            raise ValueError(f"{name} needs a level, which a name does not say. Write its expression of u and y.")
         if name == "softmax":
             raise ValueError(
-                "softmax is a loss of several scores, and one expression is shown. Use sd.losses.softmax(k)."
+                "softmax is a loss of several scores, and one expression is shown. In Python "
+                "sd.debias(sd.losses.softmax(k), release) shows them."
             )
         if options.continuous:
             raise ValueError("--continuous is for an expression; a loss by name knows its target. Leave it out.")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _files, losses
-from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
 from symdebias._loss_names import CATALOGUE
 from symdebias.checks import check_records
@@ -18,15 +17,19 @@ from symdebias.checks.scaled import FEWEST
 from symdebias.driver import debias
 from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one
-from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.interfaces.cli import show, tell, watched
 from symdebias.interfaces.cli.known_term import KnownTerm
+from symdebias.interfaces.cli.labels import labelled
 from symdebias.interfaces.cli.outcome import Outcome
+from symdebias.interfaces.cli.per_record import PerRecord, columns_with_known_scale
+from symdebias.interfaces.cli.wording import in_options
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
 from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import Noised, Release, load
 from symdebias.release.allocation import has_better_design
+from symdebias.release.choosing import apart
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
@@ -45,24 +48,22 @@ def fit(options: argparse.Namespace) -> None:
         _files.require_place(options.save, SAVED_FIT)
     noised = load(options.folder)
     outcome, known = Outcome.of(options, noised), KnownTerm.of(options)
+    own = PerRecord.of(options, noised.release, _scaled(noised, outcome))
     if outcome is not None:
         if known is not None:
             known.require_in(noised.release)
-        noised = outcome.chosen(noised, None if known is None else known.column)
-    doubts = _doubts(noised)
+        noised = outcome.chosen(noised, _beside(known, own))
+    loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
+    noised, given = _taken_out(noised, known, own, loss)
+    doubts = _doubts(noised, own)
     if doubts:
         warnings.warn(doubts, stacklevel=2)
-    loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
-    offset = None
-    if known is not None:
-        noised, offset = known.taken_out(noised, loss)
-    corrected = debias(loss, noised.release, method=options.method)
+    corrected = debias(loss, noised.release, method=options.method, order=options.order)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
         found = m_estimate(
-            corrected, noised.X, noised.y, l2=options.l2, radius=options.radius, offset=offset,
-            progress=watched(options),
-        )  # fmt: skip
+            corrected, noised.X, noised.y, l2=options.l2, radius=options.radius, progress=watched(options), **given
+        )
     except (DivergenceError, InferenceError) as error:
         designed = _designed(noised.release, options.loss.replace("-", "_"))
         raise type(error)(f"{error}{designed}") from None
@@ -70,40 +71,43 @@ def fit(options: argparse.Namespace) -> None:
         found = known.kept(found)
     if outcome is not None:
         found = outcome.kept(found)
-    found = _as_drawn(found, noised)
+    found = labelled(_as_drawn(own.kept(found), noised), noised.labels)
     if options.save is not None:
         found.save(options.save)
     if options.json:
         term = {} if known is None else {"known_term": known.as_json}
         chosen = {} if outcome is None else {"outcome": outcome.as_json}
-        show({**_as_json(found, options.level), **chosen, **term, "records_fit_card": not doubts})
+        columns = {"per_record": own.as_json} if own.named else {}
+        show({**_as_json(found, options.level), **chosen, **term, **columns, "records_fit_card": not doubts})
         return
-    summary = found.summary(options.level, original_units=_has_units(found))
+    summary = in_options(found.summary(options.level, original_units=_has_units(found)), options)
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
     if outcome is not None:
         print(f"the target is {outcome.target}, one of the released columns")
     if known is not None:
         print(known.note)
+    for note in own.notes:
+        print(note)
     print(summary)
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """Estimate how good a saved fit is on true records."""
     OPEN_UNIT.check("--level", options.level)
-    found, noised, offset = _fit_and_records(options, in_memory=not _is_large(options.folder))
-    given: dict[str, Any] = {
-        "radius": options.radius, "threshold": options.threshold, "label_model": options.label_model, "offset": offset,
-    }  # fmt: skip
+    found, noised, given = _fit_and_records(options, in_memory=not _is_large(options.folder))
+    given |= {"radius": options.radius, "threshold": options.threshold, "label_model": options.label_model}
     if options.metric == "all":
         every = evaluate_all(found, noised.X, noised.y, **given)
         if not options.json:
-            print(every.table(options.level))
+            print(in_options(every.table(options.level), options))
             return
         estimates = [_of_estimate(one, options.level) for one in every.estimates.values()]
-        show({"metrics": estimates, "refused": dict(every.refused)})
+        refused = {name: in_options(reason, options) for name, reason in every.refused.items()}
+        show({"metrics": estimates, "refused": refused})
         return
-    estimate = evaluate_one(found, noised.X, noised.y, metric=options.metric, **given)
+    metric = found.corrected.declared if options.metric == "loss" else options.metric
+    estimate = evaluate_one(found, noised.X, noised.y, metric=metric, **given)
     if options.json:
         show(_of_estimate(estimate, options.level))
         return
@@ -129,7 +133,7 @@ def report(options: argparse.Namespace) -> None:
     """Write the page of a saved fit and the records that it was made of, beside the fit that ignores the noise."""
     OPEN_UNIT.check("--level", options.level)
     _files.require_place(options.out, _files.PAGE)
-    found, noised, offset = _fit_and_records(options)
+    found, noised, given = _fit_and_records(options)
     fitted = found.diagnostics.get("records")
     if fitted is not None and fitted != len(noised.X):
         raise ValueError(
@@ -138,14 +142,18 @@ def report(options: argparse.Namespace) -> None:
         )
     tell("fitting once more without correction, and measuring the certificate")
     loss = found.corrected.declared
-    if offset is None:
-        ignoring = literature.naive(loss, noised.release, noised.X, noised.y)
-    else:
-        ignoring = m_estimate(debias(loss, noised.release, method="none"), noised.X, noised.y, offset=offset)
+    known = {name: values for name, values in given.items() if name != "noise_scale"}
+    ignoring: Fit | None = None
+    try:
+        if known:
+            ignoring = m_estimate(debias(loss, noised.release, method="none"), noised.X, noised.y, **known)
+        else:
+            ignoring = literature.naive(loss, noised.release, noised.X, noised.y)
+    except SymdebiasError as error:
+        warnings.warn(f"the page has no fit that ignores the noise beside this one: {error}", stacklevel=2)
     found.report(
-        options.out, ignoring, X=noised.X, y=noised.y, offset=offset, level=options.level,
-        original_units=_has_units(found),
-    )  # fmt: skip
+        options.out, ignoring, X=noised.X, y=noised.y, level=options.level, original_units=_has_units(found), **given
+    )
     if options.json:
         show({"page": str(options.out), "bytes": options.out.stat().st_size})
         return
@@ -158,22 +166,40 @@ def _is_large(folder: Path) -> bool:
     return file.is_file() and file.stat().st_size > _LARGE
 
 
-def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised, FloatArray | None]:
-    """Return a saved fit, released records, and the offset of these where the fit has one."""
+def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised, dict[str, Any]]:
+    """Return a saved fit, released records, and what is known of each of these, by the arguments that take it."""
     found = Fit.load(options.fit)
     outcome, known = Outcome.of_fit(found), KnownTerm.of_fit(options, found)
     # A column is taken out of records in memory.
     noised = load(options.folder, in_memory=in_memory or outcome is not None)
+    own = PerRecord.of_fit(options, found, noised.release, _scaled(noised, outcome))
     if outcome is not None:
-        noised = outcome.chosen(noised, None if known is None else known.column)
-    offset = None
-    if known is not None:
-        noised, offset = known.taken_out(noised, found.corrected.declared)
+        noised = outcome.chosen(noised, _beside(known, own))
+    noised, given = _taken_out(noised, known, own, found.corrected.declared)
     if found.corrected.release != noised.release:
         raise ValueError(
             "the fit was made on records of another release than this folder has. Name a folder with the same card."
         )
-    return found, noised, offset
+    return found, noised, given
+
+
+def _scaled(noised: Noised, outcome: Outcome | None) -> list[str]:
+    """Return the features whose records may have noise scales of their own."""
+    return columns_with_known_scale((noised if outcome is None else outcome.chosen(noised)).release)
+
+
+def _beside(known: KnownTerm | None, own: PerRecord) -> list[str]:
+    """Return the columns that have another use than that of a feature."""
+    return [*([] if known is None else [known.column]), *own.named]
+
+
+def _taken_out(noised: Noised, known: KnownTerm | None, own: PerRecord, loss: Loss) -> tuple[Noised, dict[str, Any]]:
+    """Return records with their features alone, and what else is known of each, by the arguments that take it."""
+    term = {}
+    if known is not None:
+        noised, term["offset"] = known.taken_out(noised, loss)
+    noised, given = own.taken_out(noised, None if known is None else known.column)
+    return noised, {**given, **term}
 
 
 def _has_units(found: Fit) -> bool:
@@ -185,6 +211,10 @@ def _has_units(found: Fit) -> bool:
 def loss_of(name: str, release: Release, arguments: Sequence[float] | None = None) -> Loss:
     """Return a loss of the catalogue, with arguments of its own, in the coding of the labels that the release has."""
     known = labels_of(release)
+    if known is not None and len(known) > 2 and CATALOGUE[name].target == "label" and name != "softmax":
+        raise ValueError(
+            f"the target has {len(known)} labels, and --loss {name.replace('_', '-')} is of two. Take --loss softmax."
+        )
     if arguments is None and CATALOGUE[name].needs in ("", "classes"):
         return in_labels(loss_by_name(name, None if known is None else len(known)), known)
     return in_labels(_with_arguments(name, arguments or ()), known)
@@ -205,10 +235,15 @@ def _with_arguments(name: str, arguments: Sequence[float]) -> Loss:
     return made
 
 
-def _doubts(noised: Noised) -> str:
+def _doubts(noised: Noised, own: PerRecord) -> str:
     """Return what about released records does not fit their card; nothing where all does, or they are too few."""
     if len(noised.X) < FEWEST:
         return ""
+    if own.scales:
+        # The noise of these columns is not that of the card.
+        if set(own.scales) == set(noised.release.columns or ()):
+            return ""
+        noised, _ = apart(noised, list(own.scales))
     check = check_records(noised.release, noised.X, noised.y, false_alarm_rate=_FALSE_ALARMS)
     if check.fits:
         return ""

@@ -2,19 +2,16 @@
 
 import argparse
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, real_array
-from symdebias._columns import Table
+from symdebias._arrays import FloatArray
 from symdebias._domains import shown
-from symdebias._rows import Rows
+from symdebias.interfaces.cli.per_record import columns_without_noise
 from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
 from symdebias.release import Noised, Release
-from symdebias.release.choosing import without
-from symdebias.release.columns import as_json
+from symdebias.release.choosing import apart, without
 from symdebias.solvers import Fit
 
 # Where a saved fit tells which column it took.
@@ -95,20 +92,9 @@ class KnownTerm:
         ValueError, TypeError
             There is no such column without noise, it is no offset, or none is left beside it.
         """
-        release = noised.release
-        left = self.left(release, loss, target=None if noised.y is None else noised.target_name)
-        columns = list(release.columns or ())
-        place = columns.index(self.column)
-        if isinstance(noised.X, Rows):
-            rest: Any = Rows.made_of(noised.X, lambda part: np.ascontiguousarray(np.delete(part, place, axis=1)))
-            values: Any = np.concatenate(noised.X.over_blocks(lambda part: part[:, place].copy()))
-        else:
-            rest = Table({name: noised.X[name] for name in columns if name != self.column})
-            values = noised.X[self.column]
-        center, scale = (dict(as_json(one)).get(self.column) for one in (release.center, release.scale))
-        known = real_array(values, f"{self}, a column,")
-        known = self.offset_of(known * (1.0 if scale is None else scale) + (0.0 if center is None else center))
-        return replace(noised, X=rest, release=left), known
+        self.left(noised.release, loss, target=None if noised.y is None else noised.target_name)
+        rest, own = apart(noised, [self.column])
+        return rest, self.offset_of(own[self.column])
 
     def offset_of(self, values: FloatArray) -> FloatArray:
         """Return the offset of values of the column in its own units.
@@ -144,15 +130,14 @@ class KnownTerm:
         self.require_in(release, target=target)
         if len(release.columns or ()) < 2:
             raise ValueError(f"{self} is the only column, and leaves none to fit. Fit records with another one.")
-        return without(release, self.column)
+        return without(release, [self.column])
 
     def require_in(self, release: Release, *, target: str | None = None) -> None:
         """Raise ValueError where a release has no such column of numbers without noise."""
-        indicators = {name for names in release.categories.indicators.values() for name in names}
-        numbers = [name for name in release.noiseless if name not in indicators]
+        numbers, _ = columns_without_noise(release)
         if self.column not in numbers:
-            said = "no column of these records"
-            if self.column in indicators or self.column in release.categories.indicators:
+            said, indicators = "no column of these records", release.categories.indicators
+            if self.column in indicators or self.column in [name for names in indicators.values() for name in names]:
                 said = "one of categories, and no number"
             elif self.column in (release.columns or ()):
                 said = "a column with noise, and what is known of a record has none"

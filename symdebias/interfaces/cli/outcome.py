@@ -1,6 +1,7 @@
 """A released column as the target of a fit: what --target and --features name where a folder has several outcomes."""
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,15 +79,22 @@ class Outcome:
         """Return a fit that says which columns it took."""
         return replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json})
 
-    def chosen(self, noised: Noised, beside: str | None = None) -> Noised:
-        """Return the records with the column as their target, and with the column of a known term beside the features.
+    def chosen(self, noised: Noised, beside: Iterable[str] = ()) -> Noised:
+        """Return the records with the column as their target, and with columns of another use beside the features.
 
         Raises
         ------
         ValueError, TypeError
-            It has no noise of its own, or features are no other columns.
+            It is not there, has no noise of its own, or features are no other columns.
         """
         features = self.features
-        if features is not None and beside in (noised.release.columns or ()) and beside not in (*features, self.target):
-            features = (*features, beside)
+        if self.target not in (noised.release.columns or ()):
+            raise ValueError(
+                f"the target {shown(self.target, 60)} is no column of this folder, whose columns are "
+                f"{', '.join(noised.release.columns or ())}. Name a folder that has it."
+            )
+        if features is not None:
+            release = noised.release
+            known = {*(release.columns or ()), *release.categories.indicators} - {*features, self.target}
+            features = (*features, *(one for one in dict.fromkeys(beside) if one in known))
         return noised.with_target(self.target, features)

@@ -121,7 +121,7 @@ def metric(text: str) -> str:
     argparse.ArgumentTypeError
         It is what others call a metric, or a mistyped name.
     """
-    said = "" if text in (*_metric_names.METRICS, "all") else _metric_names.called_here(text)
+    said = "" if text in (*_metric_names.METRICS, "loss", "all") else _metric_names.called_here(text)
     if said:
         raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60}. {said}")
     return text
@@ -170,15 +170,16 @@ _COMMANDS = {
     ),
     "fit": (
         "fitting:fit",
-        "folder --loss --arguments --target --features [ --offset --exposure ] --l2 --radius --method --level --save "
-        "--json",
+        "folder --loss --arguments --target --features [ --offset --exposure ] --weights --clusters --noise-scale --l2 "
+        "--radius --method --order --level --save --json",
         "fit a model to a folder of released records",
         "Fit by M-estimation on the corrected loss, and print the parameters with standard errors, in the units of the "
         "columns.",
     ),
     "evaluate": (
         "fitting:evaluate",
-        "fit folder --metric [ --offset --exposure ] --threshold --label-model --radius --level --json",
+        "fit folder --metric [ --offset --exposure ] --weights --clusters --noise-scale --threshold --label-model "
+        "--radius --level --json",
         "estimate how good a fit is on true records, from released ones",
         "Estimate a metric of a saved fit on true records. Take other records than those of the fit: these flatter it.",
     ),
@@ -192,7 +193,7 @@ _COMMANDS = {
     ),
     "report": (
         "fitting:report",
-        "fit folder --out [ --offset --exposure ] --level --json",
+        "fit folder --out [ --offset --exposure ] --weights --clusters --noise-scale --level --json",
         "write a page of a fit for readers, one HTML file",
         "Write one HTML file: formula, guarantee in plain words, certificate, coefficients beside those of a fit that "
         "ignores the noise, calibration, and what the noise costs.",
@@ -215,7 +216,8 @@ _COMMANDS = {
     ),
     "compile": (
         "compiling:compile_ahead",
-        "card --loss --noise --columns --intercept [ --offset --exposure ] --processes --json",
+        "card --loss --noise --columns --intercept [ --offset --exposure ] --weights --clusters --noise-scale "
+        "--processes --json",
         "compile what first fits would, once after an installation",
         "Compile the kernels of default fits, and keep them in this user's cache folder, where every later process "
         "finds them: for a card, the release that it describes; else for noise of one kind on all columns, with labels "
@@ -246,6 +248,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "NUMBERS",
         "help": "those of the loss, as 0.9,0.2: cauchy scale=2.385; expectile level; huber threshold=1.345; "
         "negative-binomial dispersion=1; quantile level=0.5, width=0.5; tweedie power=1.5",
+    },
+    "--clusters": {
+        "metavar": "COLUMN",
+        "help": "which records belong together, as those of a person or a household: a column without noise",
     },
     "--columns": {
         "type": int,
@@ -315,9 +321,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "fit --method": {"help": "of the correction, as for sd.debias (default: auto)"},
     "--metric": {
         "type": metric,
-        "choices": (*_metric_names.METRICS, "all"),
+        "choices": (*_metric_names.METRICS, "loss", "all"),
         "required": True,
-        "help": "what to estimate",
+        "help": "what to estimate; loss: the mean of the loss that was fitted",
     },
     "--noise": {
         "default": "none",
@@ -331,6 +337,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "KIND",
         "help": "gaussian (default) or laplace",
     },
+    "--noise-scale": {
+        "nargs": "+",
+        "metavar": "COLUMN",
+        "help": "the standard deviation of the noise of each record, in the units of the noised column, in place of "
+        "that of the card: a column without noise for all noised ones, or NOISED=COLUMN of each",
+    },
     "--offset": {"metavar": "COLUMN", "help": "a known term of the score: a column without noise, with no parameter"},
     "compile --offset": {"metavar": "COLUMN", "help": "the column that fits will name as their offset"},
     "compile --exposure": {"metavar": "COLUMN", "help": "the column that fits will name as their exposure"},
@@ -340,6 +352,16 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "predict --offset": {"help": "that of the fit, where it does not say it"},
     "report --exposure": {"help": "that of the fit, where it does not say it"},
     "report --offset": {"help": "that of the fit, where it does not say it"},
+    **{
+        f"{command} --{name}": {"help": f"{what} of each record, where the fit does not say its column"}
+        for command in ("evaluate", "report")
+        for name, what in (("weights", "the weight"), ("clusters", "the cluster"), ("noise-scale", "the noise scale"))
+    },
+    **{
+        f"compile --{name}": {"help": f"the column that fits will name as their {name.replace('-', ' ')}"}
+        for name in ("weights", "clusters")
+    },
+    "compile --noise-scale": {"help": "the columns that fits will name as their noise scales"},
     "--order": {"type": int, "help": "of a series"},
     "--others": {
         "nargs": "+",
@@ -379,7 +401,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--save": {"type": Path, "metavar": "FILE", "help": "keep the fit in this file (.npz)"},
     "--schema": {"type": Path},
     "plan --schema": {"help": "the release of this schema alone, with a guessed population"},
-    "predict --schema": {"help": "the schema of the release: it fills missing values, and names labels"},
+    "predict --schema": {
+        "help": "the schema of the release: it fills missing values, and names labels where fits do not"
+    },
     "privatize --schema": {"required": True, "help": "the TOML file with bounds, categories and budget"},
     "--seed": {"type": int},
     "privatize --seed": {"help": "for examples alone: noise from a seed carries no guarantee"},
@@ -405,6 +429,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--theta": {"type": numbers, "help": "guessed parameters, as 1,-0.5,0.25; in place of --columns, intercept last"},
     "--threshold": {"type": float, "default": 0.0, "help": "score above which a record is positive (0)"},
     "--total": {"type": numbers, "metavar": "EPSILON[,DELTA]", "help": "the total of a population that is new"},
+    "--weights": {"metavar": "COLUMN", "help": "the weight of each record: a column without noise"},
     "card": {
         "type": Path,
         "metavar": "CARD",

@@ -13,6 +13,7 @@ from symdebias._domains import OPEN_UNIT, spell
 from symdebias.exceptions import InferenceError
 from symdebias.interfaces.cli import show
 from symdebias.interfaces.cli.known_term import KnownTerm
+from symdebias.interfaces.cli.labels import labels_of_fit
 from symdebias.release.collecting import columns_read
 from symdebias.release.groups import labels_of
 from symdebias.release.schema import Column, Schema
@@ -35,7 +36,8 @@ def predict(options: argparse.Namespace) -> None:
     table = columns_read(wanted, options.table, () if schema is None else schema.missing)
     offset = None if known is None else known.offset_of(table[known.column])
     X = Table({column.name: table[column.name] for column in columns})
-    said = _predictions(found, X, offset, options.level, None if schema is None else schema.labels)
+    labels = labels_of_fit(found) if schema is None or schema.labels is None else schema.labels
+    said = _predictions(found, X, offset, options.level, labels)
     text = io.StringIO(newline="")
     _columns.write_text(text, list(said), (map(_spelled, values) for values in said.values()))
     _files.write_whole(options.out, lambda stream: stream.write(text.getvalue().encode()), _KIND)

@@ -75,7 +75,12 @@ def plan(options: argparse.Namespace) -> None:
     theta = options.theta or (0.5,) * options.columns + (middle,) * options.intercept
     covariance = None
     if options.spread is not None:
-        covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
+        if POSITIVE.check("--spread", options.spread) > 1:
+            raise ValueError(
+                f"--spread={options.spread:g} is more than columns in [-1, 1] have. Give the standard deviation of "
+                "columns that are divided by half of the width of their bounds."
+            )
+        covariance = [options.spread**2] * (len(theta) - options.intercept)
     population = Population.guess(theta, family=family, covariance=covariance, intercept=options.intercept)
     if options.plot is not None:
         _files.require_place(options.plot, _files.PICTURE)
