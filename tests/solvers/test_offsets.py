@@ -372,3 +372,14 @@ def test_no_records_are_named_before_what_goes_with_them(loss, solver):
     corrected = sd.debias(loss, sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
     with pytest.raises(ValueError, match="X is empty"):
         solver(corrected, np.zeros((0, 2)), np.zeros(0), offset=np.zeros(0))
+
+
+@pytest.mark.parametrize("name", ["poisson", "least_squares", "logistic"])
+def test_records_that_are_read_by_blocks(name):
+    X, y, offset = counts()
+    y = np.where(y > 1, 1.0, -1.0) if name == "logistic" else y.astype(float)
+    loss = sd.debias(getattr(sd.losses, name)(), RELEASE)
+    blocks = [sd.blocks.Rows(one.shape, lambda rows, one=one: one[rows]) for one in (X, y)]
+    fits = [sd.m_estimate(loss, *records, l2=0.1, offset=0.1 * offset) for records in ((X, y), blocks)]
+    np.testing.assert_array_equal(fits[1].theta, fits[0].theta)
+    np.testing.assert_allclose(fits[1].standard_errors, fits[0].standard_errors, rtol=1e-9)
