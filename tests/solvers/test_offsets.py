@@ -156,6 +156,12 @@ def test_what_is_no_offset(name):
         sd.m_estimate(corrected(), X, Y, **arguments)
 
 
+@pytest.mark.parametrize("targets", [[[1.0, 2.0], *[[1.0]] * (FEW - 1)], 3.0, None], ids=["ragged", "one", "none"])
+def test_targets_that_are_none_are_named_beside_an_offset(targets):
+    with pytest.raises((ValueError, TypeError), match=r"^y "):
+        sd.m_estimate(corrected(), X, targets, offset=OFFSET)
+
+
 def test_row_labels_must_agree():
     table = pd.DataFrame(X, columns=["x", "z"])
     turned = pd.Series(OFFSET, index=np.arange(FEW)[::-1])
