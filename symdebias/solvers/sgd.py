@@ -42,7 +42,7 @@ from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, rule_told
-from symdebias.solvers.stops import remedy_of
+from symdebias.solvers.stops import explain_overflow, remedy_of
 from symdebias.solvers.training import Reached, Training
 
 # Noise grows exponentially beyond what a surrogate is designed for: training that starts farther out than the pilot
@@ -444,6 +444,8 @@ class _Descents:
     ) -> tuple[Health, Examination]:
         """Examine where a descent has ended, and refuse a fit that is lost; that of a stream is warned of."""
         training, result = self.training, descent.result
+        if not np.all(np.isfinite(training.metric)):
+            explain_overflow(run, self.X)
         examination = Examination(run, training.metric, known, by_derivatives=training.has_pilot, whole=whole)
         health = examination.of(_ended_at(run, descent), training.penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(self.radius)
