@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import LabelSet, shown, spell
+from symdebias._domains import SCALE, LabelSet, shown, spell
 from symdebias._names import written_otherwise
 from symdebias._tables import by_itself as by_itself
 from symdebias._tables import check_same_index as check_same_index
@@ -515,6 +515,14 @@ def weights_array(sample_weight: Any, *, rows: int, is_part: bool = False) -> Fl
     return weights
 
 
+def length_of(values: Any) -> int:
+    """Return the length of something that is to be an array, and 0 of what has none."""
+    try:
+        return len(values)
+    except TypeError:
+        return 0
+
+
 def per_record_scales(
     noise_scale: Any, allowed: BooleanArray, columns: Sequence[str] | None, *, rows: int
 ) -> FloatArray:
@@ -540,6 +548,12 @@ def per_record_scales(
     if not scales.min() >= 0:
         row = int(np.argmin(scales.min(axis=1)))
         raise ValueError(f"noise_scale is negative in row {row}. Standard deviations are zero or more.")
+    if not scales.max() <= SCALE.high:
+        row = int(np.argmax(scales.max(axis=1)))
+        raise ValueError(
+            f"noise_scale is above {SCALE.high:g} in row {row}, whose square overflows. Give the column and its noise "
+            "in a larger unit."
+        )
     if scales[:, ~allowed].any():
         column = int(np.flatnonzero(~allowed & scales.any(axis=0))[0])
         raise ValueError(
@@ -642,10 +656,18 @@ def cluster_codes(clusters: Any, *, rows: int) -> IntegerArray:
 
     Raises
     ------
-    ValueError
-        Another length, missing labels, or a single cluster.
+    ValueError, TypeError
+        Another length, missing labels, labels that have no order, or a single cluster.
     """
-    found, codes = np.unique(cluster_labels(clusters, rows=rows), return_inverse=True)
+    labels = cluster_labels(clusters, rows=rows)
+    try:
+        found, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels})[:5])
+        raise TypeError(
+            f"clusters has labels of the types {kinds}, which have no order. Give labels of one type, as "
+            "[str(label) for label in clusters]."
+        ) from None
     require_clusters(len(found))
     return np.asarray(codes.reshape(-1), dtype=np.int64)
 
@@ -658,13 +680,25 @@ def cluster_labels(clusters: Any, *, rows: int) -> np.ndarray[Any, Any]:
     ValueError
         Another length, or missing labels.
     """
-    labels = np.asarray(without_view(clusters))
+    try:
+        labels = np.asarray(without_view(clusters))
+    except ValueError:
+        raise ValueError("clusters has entries of different lengths. Pass one label per record.") from None
     if labels.shape != (rows,):
         raise ValueError(f"clusters has the shape {labels.shape}; it must be ({rows},): one label per record.")
-    missing = labels != labels
-    if np.any(missing) or (labels.dtype == object and any(label is None for label in labels)):
+    if labels.dtype == object:
+        is_missing = any(map(_is_missing, labels))
+    else:
+        is_missing = bool(np.any(labels != labels))
+    if is_missing or np.ma.is_masked(clusters):
         raise ValueError("clusters has missing labels. Give each record a label, its own where it stands alone.")
     return labels
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or a missing value of pandas, of which no comparison is true or false."""
+    same = label == label
+    return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
 def require_clusters(count: int) -> None:

@@ -10,9 +10,9 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import _markup, assessment
-from symdebias._arrays import FloatArray, column_names, is_table, shown_names
+from symdebias._arrays import FloatArray, column_names, is_table, length_of, real_array, shown_names
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE
+from symdebias._domains import RADIUS
 from symdebias._table_rows import first_row
 from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
@@ -163,8 +163,9 @@ class CorrectedLoss:
         return self._known_width or int(self.release.design_matrix(first_row(X), check_finite=False).shape[1])
 
     def _width_of(self, theta: ArrayLike) -> int:
-        scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)
-        length = (np.shape(theta) or (0,))[-1]
+        shape = real_array(theta, "theta", check_finite=False).shape
+        scores = 1 if len(shape) > 1 else len(self.declared.scores)
+        length = (shape or (0,))[-1]
         # What has no parameter, or too few, is refused where these are checked.
         return self._known_width or max(1, int(length // scores - self.release.fit_intercept))
 
@@ -546,7 +547,7 @@ class CorrectedLoss:
                 "Declare it in its score."
             )
         correction, scores = self.at(self._width_of(theta)), len(self.declared.scores)
-        rows = len(np.asarray(noise_scale)) if noise_scale is not None else 0
+        rows = length_of(noise_scale)
         vector = correction.flat(np.reshape(theta, (scores, -1)) if scores > 1 and np.ndim(theta) == 1 else theta)
         return correction.score_variance(vector, correction.checked_scales(noise_scale, rows))
 
@@ -723,7 +724,7 @@ class CorrectedLoss:
         self._certificates[self._domain(theta_radius, columns)] = replace(certificate, from_file=True)
 
     def _domain(self, theta_radius: float, columns: int | None) -> tuple[float, int]:
-        theta_radius = POSITIVE.check("theta_radius", theta_radius)
+        theta_radius = RADIUS.check("theta_radius", theta_radius)
         if not self.declared.scores or self.release.number_of_columns is not None:
             return theta_radius, columns_to_show(self.declared, self.release)
         return theta_radius, 1 + len(self.release.noiseless) if columns is None else columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Integer, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Integer, shown
 from symdebias._limits import derivation_limits
 from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
@@ -320,7 +320,7 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
             f"a surrogate is designed for radius, score_variance and n together; {missing} is missing. Give all three, "
             "or none: a solver then fills them in from a pilot estimate."
         )
-    POSITIVE.check("radius", named["radius"])
+    RADIUS.check("radius", named["radius"])
     NON_NEGATIVE.check("score_variance", named["score_variance"])
     if not (POSITIVE.check("n", named["n"]) >= 1):
         raise ValueError(f"n={shown(named['n'])} is no sample size. Give the number of records, at least 1.")

@@ -615,6 +615,10 @@ def wald_test(
             f"restrictions has the shape {np.shape(restrictions)}; it must be ({len(theta)},) or (k, {len(theta)}): "
             "one row for each restriction."
         )
+    # What they are in the unit of their largest entry, whose squares are finite and not 0.
+    units = np.abs(rows).max(axis=1)
+    units[units == 0] = 1.0
+    rows = rows / units[:, None]
     if np.linalg.matrix_rank(rows) < len(rows):
         raise ValueError("the rows of restrictions are linearly dependent. Leave out those that follow from others.")
     wanted = real_array(np.atleast_1d(np.asarray(values)), "values")
@@ -623,7 +627,7 @@ def wald_test(
             f"values has the shape {np.shape(values)}; it must be a number, or ({len(rows)},): one for each "
             "restriction."
         )
-    wanted = np.broadcast_to(wanted, (len(rows),))
+    wanted = np.broadcast_to(wanted, (len(rows),)) / units
     count = len(rows)
     if degrees_of_freedom is not None and degrees_of_freedom < count:
         raise InferenceError(
@@ -815,7 +819,7 @@ class Inference:
         covariance = self.required_covariance()
         if self.refusal:
             raise InferenceError(self.refusal)
-        rows = np.atleast_2d(np.asarray(restrictions))
+        rows = np.atleast_2d(real_array(restrictions, "restrictions"))
         taking = np.ones(len(theta), dtype=bool)
         if rows.ndim == 2 and rows.shape[1] == len(theta):
             taking = np.any(rows != 0, axis=0)

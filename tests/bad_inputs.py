@@ -99,7 +99,10 @@ NOT_NUMBERS = {
 BUDGETS = {
     "zero": 0.0, "negative": -1.0, "NaN": NAN, "infinite": INF, "1e-320": 1e-320, "above 700": 701.0, **NOT_NUMBERS,
 }  # fmt: skip
-LENGTHS = {"zero": 0.0, "negative": -1.0, "NaN": NAN, "infinite": INF, "denormal": 1e-320, "text": "1", "bool": True}
+LENGTHS = {
+    "zero": 0.0, "negative": -1.0, "NaN": NAN, "infinite": INF, "denormal": 1e-320, "1e308": 1e308,
+    "text": "1", "bool": True,
+}  # fmt: skip
 CHANCES = {"negative": -1e-9, "one": 1.0, "NaN": NAN, "text": "1e-5", "bool": True}
 BOUNDS = {
     "in the wrong order": (1.0, 0.0), "equal": (0.5, 0.5), "NaN": (NAN, 1.0), "infinite": (0.0, INF),
@@ -212,8 +215,7 @@ def options():
     for argument, values in (("l2", PENALTIES), ("radius", LENGTHS)):
         for entry in FITTED:
             for reason, value in values.items():
-                if (argument, reason) != ("radius", "infinite") and (argument, reason) != ("radius", "denormal"):
-                    yield entry, f"{argument} {reason}", fitted(entry, **{argument: value}), argument
+                yield entry, f"{argument} {reason}", fitted(entry, **{argument: value}), argument
     for argument, values in (
         ("step_size", {"zero": 0.0, "negative": -1.0, "NaN": NAN, "text": "fast", "None": None}),
         ("batch_size", {"zero": 0, "a float": 2.5, "text": "1", "negative": -1}),

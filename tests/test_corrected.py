@@ -378,7 +378,9 @@ def test_labelled_parameters_are_matched_by_name():
     np.testing.assert_array_equal(corrected.loss(pd.Series(theta, index=[1, 0]), X, y), corrected.loss(theta, X, y))
 
 
-@pytest.mark.parametrize("theta", [None, [], [1.0], [1.0, 2.0, 3.0], "ab", [math.nan, 0.0], [[1.0], [2.0]], [1j, 0.0]])
+@pytest.mark.parametrize(
+    "theta", [None, [], [1.0], [1.0, 2.0, 3.0], "ab", [math.nan, 0.0], [[1.0], [2.0]], [[1.0], [2.0, 3.0]], [1j, 0.0]]
+)
 def test_the_score_variance_takes_checked_parameters(theta):
     """That of too few was the variance of parameters that are all the same, and of NaN it was 0."""
     release = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.1), "b": sd.LaplaceMechanism.from_scale(0.2)})

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symdebias as sd
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, critical_values, sandwich, skewed_reaches, wald_test
 
@@ -151,3 +152,22 @@ def test_a_covariance_of_columns_far_from_0_is_that_of_the_columns():
     back = np.linalg.inv(moved)
     found = sandwich(back.T @ hessian @ back, back.T @ meat @ back, 100)
     np.testing.assert_allclose(back @ found @ back.T, sandwich(hessian, meat, 100), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e300])
+def test_a_restriction_is_the_same_in_every_unit(unit):
+    """Of 1e300 the variance overflowed, and the p-value was 1; of 1e-200 it vanished."""
+    theta, covariance = np.array([2.0, -1.0, 0.5]), np.diag([1.0, 4.0, 0.25])
+    rows = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, -1.0]])
+    expected = wald_test(theta, covariance, rows, [0.5, 0.0])
+    found = wald_test(theta, covariance, [[unit, 1, 1], [1, 1, 1]] * rows, [0.5 * unit, 0.0])
+    np.testing.assert_allclose([found.statistic, found.pvalue], [expected.statistic, expected.pvalue], rtol=1e-12)
+
+
+def test_restrictions_that_are_no_matrix_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.1)))
+    fit = sd.m_estimate(corrected, X, X @ [1.0, 2.0] + rng.normal(size=90))
+    with pytest.raises(ValueError, match="restrictions has rows of different lengths"):
+        fit.wald_test([[1.0, 0.0], [1.0]])

@@ -294,9 +294,11 @@ class Debiased(_base.BaseEstimator):
     def _scored(self, metric: str, X: Any, y: Any, sample_weight: Any, offset: Any) -> float:
         """Return a metric of scikit-learn of the predictions."""
         metrics = _optional.require("sklearn.metrics", extra="sklearn")
+        # Records that are none are refused here.
+        predicted = self.predict(X, offset=offset)
         if self.release is not None:
             self._predictor.note_released(X)
-        return float(getattr(metrics, metric)(y, self.predict(X, offset=offset), sample_weight=sample_weight))
+        return float(getattr(metrics, metric)(y, predicted, sample_weight=sample_weight))
 
     def released_target(self, y: Any) -> Any:
         """Return released targets as ``fit_`` takes them.

@@ -518,7 +518,20 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         -------
         float
             The accuracy.
+
+        Raises
+        ------
+        ValueError
+            y has a label that is not among ``classes_``: in another coding every prediction would look wrong.
         """
+        classes, labels = self.classes_, np.asarray(y)
+        known = np.isin(labels, classes)
+        if not known.all():
+            told = ", ".join(map(str, classes[:8].tolist()))
+            raise ValueError(
+                f"y has a label that is not among those of the fit, {told}. The first such one is in row "
+                f"{int(np.argmin(known.ravel()))}; recode y."
+            )
         return self._scored("accuracy_score", X, y, sample_weight, offset)
 
 

@@ -309,7 +309,7 @@ class Examination:
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:
                     signs += self._large_bias(known, theta, found + np.diag(penalty))
-                    signs += [] if signs else _own_curvature(records, known, theta, found + np.diag(penalty), curvature)
+                    signs += [] if signs else _own_curvature(records, known, theta, found, penalty, curvature)
         return Health(share, inflation, curvature, tuple(signs))
 
     def _large_bias(self, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
@@ -437,13 +437,14 @@ def _large_bias(
 
 
 def _own_curvature(
-    records: Records, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray, curvature: float
-) -> list[str]:
+    records: Records, known: ReleasedRecords, theta: FloatArray, unpenalised: FloatArray, penalty: FloatArray,
+    curvature: float,
+) -> list[str]:  # fmt: skip
     """Return the sign of being lost of a minimum that the loss does not have: of a surrogate's waves, or of the noise.
 
     The least curvature, in its own standard errors, says whether the noise could have made it.
     """
-    correction = records.correction
+    correction, hessian = records.correction, unpenalised + np.diag(penalty)
     if known.zonal is not None or known.parts.is_residual:
         # On a sphere scores are bounded, and a residual loss does not part records.
         return []
@@ -459,7 +460,7 @@ def _own_curvature(
                 ]
         is_of_noise = curvature < _MADE_BY_NOISE
         if is_of_noise or may_be_much:
-            share, error, direction = excess.of_the_loss(hessian)
+            share, error, direction = excess.of_the_loss(hessian, penalty)
             if share + ERRORS_OF_SHARE * error < (_LEAST_OF_THE_LOSS if is_of_noise else 1 - _MOST_OF_ITS_OWN):
                 of_what = f"{min(1 - share, 1.0):.0%} of the curvature in {_taking_part(correction, known, direction)}"
                 if is_of_noise:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, require_squares
 from symdebias._blas import one_thread
-from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias._domains import NON_NEGATIVE, RADIUS
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
@@ -100,8 +100,8 @@ def m_estimate(
         Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised. Intervals then cover the
         penalised optimum.
     radius : float, optional
-        Bound on the L2 norm of theta, in (0, inf). It narrows where theta may go, and never lets theta go where it
-        would not go otherwise.
+        Bound on the L2 norm of theta, in [1e-100, 1e100]. It narrows where theta may go, and never lets theta go where
+        it would not go otherwise.
     bounds : pair of floats or arrays of shape (q,), optional
         Lower and upper bounds on the parameters, infinite where there are none; not together with `radius`. They narrow
         as well.
@@ -223,11 +223,11 @@ def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrog
     """
     require_corrected(corrected)
     if radius is not None:
-        POSITIVE.check("radius", radius)
+        RADIUS.check("radius", radius)
         if bounds is not None:
             raise ValueError("radius and bounds were both given. Choose one: a ball or a box.")
     if surrogate_radius is not None:
-        POSITIVE.check("surrogate_radius", surrogate_radius)
+        RADIUS.check("surrogate_radius", surrogate_radius)
         if corrected.method != "surrogate" or corrected.label_mixing is not None:
             raise ValueError(
                 f"surrogate_radius is the range of a surrogate; method={corrected.method!r} has none. Leave it out, or "

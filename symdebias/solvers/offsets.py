@@ -4,7 +4,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
+from symdebias._arrays import FloatArray, check_same_index, length_of, real_array, weights_array
+from symdebias._rows import Rows, blocks_of
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import is_affine
 from symdebias.losses.offsets import Offset, offset_of
@@ -39,10 +40,11 @@ def with_offset(
     """
     rule = rule_for(corrected)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
-    if np.ndim(y) and not np.shape(y)[0]:
+    rows = length_of(y)
+    if not rows:
         # It is the records that are missing, and not what goes with them.
         corrected.records(X, y)
-    known = as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
+    known = as_offset(offset, rows)
     if rule is None or (is_part and rule.power != 0):
         return y, sample_weight, 1.0, True
     moved = moved_target(rule, y, known)
@@ -76,7 +78,9 @@ def moved_target(rule: Offset, y: Any, known: FloatArray) -> FloatArray:
     ValueError, TypeError
         They are no numbers, or not finite over exp(offset).
     """
-    moved = rule.targets(real_array(y, "y"), known)
+    # As long as the offset, which is in memory too.
+    targets = np.concatenate(list(blocks_of(y))) if isinstance(y, Rows) else y
+    moved = rule.targets(real_array(targets, "y"), known)
     if not np.all(np.isfinite(moved)):
         row = int(np.argmin(np.isfinite(moved)))
         raise ValueError(

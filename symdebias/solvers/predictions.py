@@ -3,6 +3,7 @@
 What a score means is read off the loss, by `symdebias.losses.meaning`; here are the numbers.
 """
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -381,7 +382,15 @@ class Predictor:
         if kind == "label":
             return float(np.average(self.codes(scores) == self.true_codes(y, rows=rows), weights=weights))
         target = _arrays.target_array(y, rows=rows)
+        _arrays.require_squares(target, "y")
         total = float(weights @ (target - np.average(target, weights=weights)) ** 2)
         if not total > 0:
             raise ValueError("y is the same in all records, and R2 is a share of its variance. Pass other records.")
-        return 1.0 - float(weights @ (target - self.numbers(scores)) ** 2) / total
+        with np.errstate(over="ignore"):
+            left = float(weights @ (target - self.numbers(scores)) ** 2)
+        if not math.isfinite(left):
+            raise ValueError(
+                "the squares of what is predicted are beyond what a number holds. X has values that are too large: "
+                "leave these records out."
+            )
+        return 1.0 - left / total

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, require_squares
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -109,6 +109,8 @@ def quadratic_pilot(
         )
     l2 = NON_NEGATIVE.check("l2", l2)
     records = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    records.require_finite()
+    require_squares(records.target, "y")
     correction, parts = records.correction, corrected.surrogate_parts
     design, covariance = correction.design, correction.noise_covariance(records.present_scales)
     multipliers = [

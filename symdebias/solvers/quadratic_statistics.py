@@ -238,7 +238,7 @@ class QuadraticStatistics:
         Parameters
         ----------
         radius : float
-            Bound on the L2 norm of w, in (0, inf).
+            Bound on the L2 norm of w, in [1e-100, 1e100].
         regularisation : float
             Of the sum over all records, in [0, inf): Delta_in in the paper.
 

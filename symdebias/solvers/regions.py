@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq, lsq_linear
 
 from symdebias._arrays import FloatArray, real_array
-from symdebias._domains import POSITIVE
+from symdebias._domains import RADIUS
 from symdebias.records import size_by
 from symdebias.solvers.metric import of_curvatures
 
@@ -199,7 +199,7 @@ def minimise_in_ball(matrix: ArrayLike, linear: ArrayLike, radius: float) -> Bal
     linear : array of shape (d,)
         b.
     radius : float
-        Of the ball, in (0, inf).
+        Of the ball, in [1e-100, 1e100].
 
     Raises
     ------
@@ -231,7 +231,7 @@ def minimise_in_ball(matrix: ArrayLike, linear: ArrayLike, radius: float) -> Bal
     1.0
     """
     G, b = real_array(matrix, "matrix"), real_array(linear, "linear")
-    eta = POSITIVE.check("radius", radius)
+    eta = RADIUS.check("radius", radius)
     if b.ndim != 1 or G.shape != (len(b), len(b)):
         raise ValueError(
             f"matrix has the shape {G.shape} and linear the shape {b.shape}. They must be (d, d) and (d,): pass the "

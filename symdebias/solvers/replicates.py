@@ -310,6 +310,8 @@ def sgd_replicates(
             run, X, members, errors, batch_size=batch_size, epochs=epochs, turns=turns, smoothing=smooth,
             rng=rng if order == "shuffled" else None, progress=progress, journal=journal,
         )  # fmt: skip
+        if not np.all(np.isfinite(metric)) and len(errors) < len(members):
+            explain_overflow(run, X)
         return _examined(
             corrected, run, metric, given, members, errors, batch_size=batch_size, epochs=epochs, marked=marked
         )

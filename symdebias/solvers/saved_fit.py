@@ -79,7 +79,9 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
 def load(kind: type, path: str | os.PathLike[str]) -> Any:
     """Read a fit; see `symdebias.Fit.load`."""
     place = _files.path_of(path)
-    if place.exists() and not place.is_file():
+    if not place.exists():
+        raise FileNotFoundError(f"{seen(str(place), 200)} is not there. Name the file that fit.save() wrote.")
+    if not place.is_file():
         # A pipe would be waited for.
         raise FormatError(f"{seen(place.name, 80)} is no file. Ask for the file that fit.save() wrote.")
     with place.open("rb") as stream:

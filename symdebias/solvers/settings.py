@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import NON_NEGATIVE, POSITIVE, Interval, shown
+from symdebias._domains import NON_NEGATIVE, RADIUS, Interval, shown
 from symdebias.solvers.step_sizes import is_learned, rule_told, step_sizes
 
 # What each replicate may have of its own, and what it has otherwise.
@@ -71,7 +71,7 @@ def checked_settings(settings: Any, shared: Collection[str]) -> list[Setting]:
                 )
         own = {**_OWN, **one}
         try:
-            radius = None if own["radius"] is None else POSITIVE.check("radius", own["radius"])
+            radius = None if own["radius"] is None else RADIUS.check("radius", own["radius"])
             step_size = own["step_size"]
             l2, shift = NON_NEGATIVE.check("l2", own["l2"]), _SHIFT.check("shift", own["shift"])
             if not is_learned(step_size):

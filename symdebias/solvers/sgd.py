@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, shown
 from symdebias._randomness import generator
 from symdebias.checks.mismatch import refuse_mismatch_of_some
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -42,7 +42,7 @@ from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, rule_told
-from symdebias.solvers.stops import remedy_of
+from symdebias.solvers.stops import explain_overflow, remedy_of
 from symdebias.solvers.training import Reached, Training
 
 # Noise grows exponentially beyond what a surrogate is designed for: training that starts farther out than the pilot
@@ -104,7 +104,7 @@ def sgd(
     l2 : float
         Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised.
     radius : float, optional
-        Bound on the L2 norm of theta, in (0, inf): each step ends with the projection on this ball. A corrected
+        Bound on the L2 norm of theta, in [1e-100, 1e100]: each step ends with the projection on this ball. A corrected
         risk is not bounded below in general, so that a bound is the remedy for divergence.
     smoothing : float
         The strength sigma of Laplacian smoothing, in [0, 1e12]: each step goes along A_sigma^{-1} times the gradient
@@ -266,7 +266,8 @@ def _trained(
     require_corrected(corrected)
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
     l2 = NON_NEGATIVE.check("l2", l2)
-    bound = math.inf if radius is None else POSITIVE.check("radius", radius)
+    radius = None if radius is None else RADIUS.check("radius", radius)
+    bound = math.inf if radius is None else radius
     share = averaged_share(average)
     if covariance is not None:
         _check_covariance(covariance, share, step_size, epochs)
@@ -443,6 +444,8 @@ class _Descents:
     ) -> tuple[Health, Examination]:
         """Examine where a descent has ended, and refuse a fit that is lost; that of a stream is warned of."""
         training, result = self.training, descent.result
+        if not np.all(np.isfinite(training.metric)):
+            explain_overflow(run, self.X)
         examination = Examination(run, training.metric, known, by_derivatives=training.has_pilot, whole=whole)
         health = examination.of(_ended_at(run, descent), training.penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(self.radius)

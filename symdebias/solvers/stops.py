@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from symdebias._arrays import IntegerArray
+from symdebias._arrays import IntegerArray, require_squares
 from symdebias._rows import Rows, blocks_of
 from symdebias.exceptions import DivergenceError, SymdebiasError
 from symdebias.records import Records
@@ -50,6 +50,8 @@ def explain_overflow(run: Records, X: Any) -> NoReturn:
                 "record out, or scale the column down in the release."
             )
         first += len(block)
+    # Or that of all together.
+    require_squares(run.matrix, "X")
     raise AssertionError("all squares are finite")
 
 

@@ -175,17 +175,20 @@ class ExcessCurvature:
         """
         return self._clearest(hessian, self.excess, 1.0)
 
-    def of_the_loss(self, hessian: FloatArray) -> tuple[float, float, FloatArray]:
-        """Return the share of the curvature in some direction that the loss has at most.
+    def of_the_loss(self, hessian: FloatArray, penalty: FloatArray) -> tuple[float, float, FloatArray]:
+        """Return the share of the curvature in some direction that the penalised loss has at most.
 
-        With l the loss, it is a'E[l''(u) x x']a/a'H a of the eigenvector a for which it is the least when
-        `ERRORS_OF_SHARE` of its standard errors are added. It is 1 but for the noise where H is what it should be, and
-        about 0 where the noise has made the curvature. The mean is found as in `share`.
+        With l the loss and P the diagonal matrix of its penalty, it is a'(E[l''(u) x x'] + P)a/a'H a of the eigenvector
+        a for which it is the least when `ERRORS_OF_SHARE` of its standard errors are added. It is 1 but for the noise
+        where H is what it should be, and about 0 where the noise has made the curvature. The mean is found as in
+        `share`.
 
         Parameters
         ----------
         hessian : array of shape (q, q), float64
             H, with its penalty, positive definite.
+        penalty : array of shape (q,), float64
+            l2 for each parameter.
 
         Returns
         -------
@@ -201,17 +204,21 @@ class ExcessCurvature:
         LinAlgError
             H is not positive definite.
         """
-        return self._clearest(hessian, self.plain, -1.0)
+        return self._clearest(hessian, self.plain, -1.0, penalty)
 
     def _clearest(
-        self, hessian: FloatArray, curvatures: list[FloatArray], sign: float
+        self, hessian: FloatArray, curvatures: list[FloatArray], sign: float, penalty: FloatArray | float = 0.0
     ) -> tuple[float, float, FloatArray]:
-        """Return the share of some curvatures that is the largest for certain, or with a sign of -1 the least."""
+        """Return the share of some curvatures that is the largest for certain, or with a sign of -1 the least.
+
+        To them comes a curvature that is certain, the penalty.
+        """
         known, theta = self.known, self.theta
         sample = known.sample_of()
         curved = self._at_released(curvatures)
         weights = sample.chances * curved
         own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
+        own += np.diag(np.broadcast_to(penalty, len(theta)))
         of_noise, turned = eigh(self.frame.freed(known.noise), definite(self.frame.freed(known.metric)))
         turned = self.frame.directions(turned[:, of_noise <= _MOST_NOISE])
         if not turned.size:

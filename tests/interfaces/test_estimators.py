@@ -766,3 +766,15 @@ def test_labels_in_a_column_of_their_own_are_refused_with_what_to_pass():
     release = sd.Release(NOISE, sd.RandomizedResponse(3.0, categories=("no", "yes")), fit_intercept=True)
     with pytest.raises(ValueError, match=r"its shape is \(100, 1\)\. Pass numpy\.ravel\(y\)"):
         sd.DebiasedClassifier(release=release).fit(X[:100], np.array(TEXT[:100])[:, None])
+
+
+def test_a_score_is_not_of_labels_in_another_coding():
+    """Each prediction of 0 and 1 for -1 and 1 would look wrong, and those of the larger label right."""
+    model = sd.DebiasedClassifier("logistic").fit(X, SIGNS)
+    with pytest.raises(ValueError, match=r"y has a label that is not among those of the fit, -1.*, 1.*row [0-9]+;"):
+        model.score(X, (SIGNS + 1) // 2)
+    with pytest.raises(ValueError, match="is not among those of the fit"):
+        model.score(X, None)
+    released = sd.DebiasedClassifier("squared_margin", release=SIGNED).fit(X, SIGNS)
+    with pytest.raises(TypeError, match="X must hold real numbers"):
+        released.score(None, SIGNS)

@@ -5,6 +5,7 @@ import warnings
 
 import gradient_moments
 import numpy as np
+import pandas as pd
 import pytest
 from instances import records
 from scipy import optimize, stats
@@ -500,6 +501,17 @@ BAD = {
     "clusters of another length": ({"clusters": np.zeros(3)}, ValueError, "one label per record"),
     "one cluster": ({"clusters": np.zeros(60)}, ValueError, "single"),
     "clusters with NaN": ({"clusters": np.where(np.arange(60) == 5, np.nan, 1.0)}, ValueError, "missing"),
+    "clusters with NA": ({"clusters": pd.Series([pd.NA, *"ab" * 29, "a"], dtype="string")}, ValueError, "missing"),
+    "clusters under a mask": ({"clusters": np.ma.masked_less(np.arange(60), 3)}, ValueError, "missing"),
+    "clusters without an order": (
+        {"clusters": np.array([3, *"ab" * 29, "a"], object)},
+        TypeError,
+        "the types int, str",
+    ),
+    "clusters that are lists": ({"clusters": [[1, 2], *[[1]] * 59]}, ValueError, "one label per record"),
+    "squares of scales overflow": ({"noise_scale": np.where(np.arange(60) == 4, 1e200, 1.0)}, ValueError, "in row 4"),
+    "a tiny ball": ({"radius": 1e-320}, ValueError, "radius=1e-320 is too small"),
+    "a huge ball": ({"radius": 1e308}, ValueError, "radius=1e.308 is too large"),
 }
 
 

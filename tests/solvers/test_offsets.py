@@ -156,6 +156,12 @@ def test_what_is_no_offset(name):
         sd.m_estimate(corrected(), X, Y, **arguments)
 
 
+@pytest.mark.parametrize("targets", [[[1.0, 2.0], *[[1.0]] * (FEW - 1)], 3.0, None], ids=["ragged", "one", "none"])
+def test_targets_that_are_none_are_named_beside_an_offset(targets):
+    with pytest.raises((ValueError, TypeError), match=r"^y "):
+        sd.m_estimate(corrected(), X, targets, offset=OFFSET)
+
+
 def test_row_labels_must_agree():
     table = pd.DataFrame(X, columns=["x", "z"])
     turned = pd.Series(OFFSET, index=np.arange(FEW)[::-1])
@@ -372,3 +378,14 @@ def test_no_records_are_named_before_what_goes_with_them(loss, solver):
     corrected = sd.debias(loss, sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
     with pytest.raises(ValueError, match="X is empty"):
         solver(corrected, np.zeros((0, 2)), np.zeros(0), offset=np.zeros(0))
+
+
+@pytest.mark.parametrize("name", ["poisson", "least_squares", "logistic"])
+def test_records_that_are_read_by_blocks(name):
+    X, y, offset = counts()
+    y = np.where(y > 1, 1.0, -1.0) if name == "logistic" else y.astype(float)
+    loss = sd.debias(getattr(sd.losses, name)(), RELEASE)
+    blocks = [sd.blocks.Rows(one.shape, lambda rows, one=one: one[rows]) for one in (X, y)]
+    fits = [sd.m_estimate(loss, *records, l2=0.1, offset=0.1 * offset) for records in ((X, y), blocks)]
+    np.testing.assert_array_equal(fits[1].theta, fits[0].theta)
+    np.testing.assert_allclose(fits[1].standard_errors, fits[0].standard_errors, rtol=1e-9)

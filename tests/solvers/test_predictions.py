@@ -252,3 +252,14 @@ def test_a_score_of_released_records_is_not_taken_for_one_of_true_ones(release):
             judge.score(noised.X, y)
     known = fitted(sd.losses.logistic(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(9.0)}), [0.5, -0.5])
     assert 0 <= known.score(noised.X, y) <= 1
+
+
+def test_a_share_of_variance_is_a_number_or_refused():
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    fit = fitted(sd.losses.least_squares(), release, [1.0])
+    X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 2.0])
+    assert np.isfinite(fit.score(X, y))
+    with pytest.raises(ValueError, match="y has a value in row 1 that is too large"):
+        fit.score(X, [1.0, 1e200, 2.0])
+    with pytest.raises(ValueError, match="X has values that are too large"):
+        fit.score([[1.0], [1e200], [3.0]], y)

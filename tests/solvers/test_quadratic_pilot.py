@@ -119,3 +119,13 @@ def test_nothing_holds_separated_labels_back():
     assert sd.quadratic.quadratic_pilot(corrected, X, labels, l2=0.1).theta[0] > 0
     with pytest.raises(TypeError, match=r"what symdebias\.debias returned"):
         sd.quadratic.quadratic_pilot(sd.losses.logistic(), X, labels)
+
+
+def test_squares_that_overflow_are_named():
+    X, y = np.random.default_rng(0).normal(size=(50, 2)), np.arange(50.0)
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(MEASURED))
+    far, target = X.copy(), y.copy()
+    far[7, 1] = target[9] = 1e200
+    for records, named in (((far, y), "X has a value in row 7"), ((X, target), "y has a value in row 9")):
+        with pytest.raises(ValueError, match=named):
+            sd.quadratic.quadratic_pilot(corrected, *records)

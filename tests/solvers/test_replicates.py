@@ -413,3 +413,21 @@ def test_averages_do_not_depend_on_a_replicate_that_has_stopped():
     with pytest.warns(ConvergenceWarning, match="1 of 2 replicates"):
         both = sd.sgd_replicates(CORRECTED, X, y, [{"step_size": 1e6}, {"step_size": 0.2}], **options)
     assert_same([both[1]], CORRECTED, X, y, [{"step_size": 0.2}], **options)
+
+
+@pytest.mark.parametrize("far", [1e200, 1.2e154], ids=["a square", "their sum"])
+def test_squares_that_overflow_are_named_where_steps_were_none_the_less_finite(far):
+    """Of a count of 0 beside a mean of 0 no gradient is left, however far the record is."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (100, 2)), rng.poisson(1.0, 100).astype(float)
+    X[:3, 1], y[:3] = -far, 0.0
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1))
+    corrected = sd.debias(sd.losses.poisson(), release)
+    shared = {"order": "given", "batch_size": 50}
+    setting = {"step_size": 0.01, "start": np.array([0.0, 0.1])}
+    for train in (
+        lambda: sd.sgd(corrected, X, y, **setting, **shared),
+        lambda: solver.sgd_replicates(corrected, X, y, [setting], **shared),
+    ):
+        with pytest.raises((DivergenceError, ValueError), match=r"record 0 has a value in column 1|X .* in row 0"):
+            train()

@@ -722,3 +722,8 @@ def test_columns_called_as_words_of_python_are_saved(tmp_path):
     fit = sd.m_estimate(sd.debias(loss, release), X, 2 * X[:, 0] ** 2)
     fit.save(tmp_path / "fit.npz")
     assert sd.Fit.load(tmp_path / "fit.npz").corrected.declared == loss
+
+
+def test_a_fit_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"fit\.npz is not there\. Name the file that fit\.save\(\) wrote\."):
+        sd.Fit.load(tmp_path / "fit.npz")

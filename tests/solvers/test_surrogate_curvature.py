@@ -138,11 +138,28 @@ def test_the_share_of_the_loss_is_all_in_a_fit_that_stands():
     records = fit.corrected.records(X, y)
     excess = ExcessCurvature.of(known_scores(fit.corrected, records), records.correction, fit.theta)
     hessian = records.derivatives()(fit.theta).hessian
-    share, error, _ = excess.of_the_loss(hessian)
+    none = np.zeros(len(fit.theta))
+    share, error, _ = excess.of_the_loss(hessian, none)
     assert 0.8 < share + 2 * error < 1.2
     # Of twice the curvature it is half.
-    half, *_ = excess.of_the_loss(2 * hessian)
+    half, *_ = excess.of_the_loss(2 * hessian, none)
     np.testing.assert_allclose(half, share / 2, rtol=1e-12)
+    # What a penalty has of it is neither the noise's nor the surrogate's.
+    penalty = np.array([3.0, 3.0, 3.0, 0.0]) * np.trace(hessian)
+    share, error, _ = excess.of_the_loss(hessian + np.diag(penalty), penalty)
+    assert 0.8 < share + 2 * error < 1.2
+
+
+def test_a_penalty_that_is_most_of_the_curvature_is_no_sign_of_a_lost_fit():
+    """A penalty of 0.1 was told as the surrogate's own: beside it counts have little curvature in a rare column."""
+    rng = np.random.default_rng(0)
+    true, rare = rng.uniform(-1, 1, 1_000), (rng.random(1_000) < 0.3).astype(float)
+    X = np.column_stack([true + 0.3 * rng.normal(size=1_000), rare])
+    release = sd.Release({"x": sd.GaussianMechanism.from_scale(0.3)}, noiseless=("rare",), fit_intercept=True)
+    corrected = sd.debias(sd.losses.negative_binomial(0.5), release)
+    y = rng.poisson(np.exp(0.4 * true))
+    fit = sd.m_estimate(corrected, X, y, l2=0.1)
+    assert np.all(np.abs(fit.theta) < np.abs(sd.m_estimate(corrected, X, y).theta) + fit.standard_errors)
 
 
 def skewed(seed, count):

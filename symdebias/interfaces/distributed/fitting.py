@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias._domains import NON_NEGATIVE, RADIUS
 from symdebias._randomness import generator, spawn
 from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -223,7 +223,7 @@ def sgd(
     require_corrected(corrected)
     l2 = NON_NEGATIVE.check("l2", l2)
     if radius is not None:
-        radius = POSITIVE.check("radius", radius)
+        radius = RADIUS.check("radius", radius)
     began = time.perf_counter()
     corrected = corrected.named_by(X)
     run: Any = PartedRecords.checked(corrected, X, y, sample_weight, offset=offset)

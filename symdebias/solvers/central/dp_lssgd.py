@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval
 from symdebias._progress import progress_bar
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
@@ -111,7 +111,7 @@ def dp_lssgd(
     l2 : float
         Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised. It is not clipped.
     radius : float, optional
-        Bound on the L2 norm of theta, in (0, inf): each step ends with the projection on this ball.
+        Bound on the L2 norm of theta, in [1e-100, 1e100]: each step ends with the projection on this ball.
     record_radius : float, optional
         A public bound on the L2 norm of a row of X, its constant left out; longer rows are shortened to it.
     target_bounds : pair of float, optional
@@ -200,7 +200,7 @@ def dp_lssgd(
     """
     epochs, batch_size = COUNT.check("epochs", epochs), COUNT.check("batch_size", batch_size)
     l2 = NON_NEGATIVE.check("l2", l2)
-    bound = math.inf if radius is None else POSITIVE.check("radius", radius)
+    bound = math.inf if radius is None else RADIUS.check("radius", radius)
     share = averaged_share(average)
     if accountant not in (*ACCOUNTANTS, "published"):
         raise ValueError(
