@@ -202,8 +202,8 @@ def _of_many(
     deciding = float(numbers.min(initial=math.inf))
     if deciding < FEWEST_DECIDE:
         refusal = (
-            f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
-            "bounded loss, leave out or bound columns with few large values, or release with less noise."
+            f"a parameter is decided by {deciding:.2g} of {records.present:,} records alone, and intervals would not "
+            "cover. Use a bounded loss, leave out or bound columns with few large values, or release with less noise."
         )
         return _Scatter(covariance, freedom, refusal=refusal)
     if deciding >= MANY_DECIDE:

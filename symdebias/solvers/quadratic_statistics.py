@@ -385,7 +385,7 @@ class QuadraticStatistics:
         fewest = float(deciding.min())
         if fewest < FEWEST_DECIDE or pulled.max() > _MOST_LEVERAGE:
             refusal = (
-                f"{fewest:.2g} of {self.n:,} records decide a parameter by themselves, and intervals would not cover. "
+                f"a parameter is decided by {fewest:.2g} of {self.n:,} records alone, and intervals would not cover. "
                 "Use more records, leave out or bound columns with few large values, or release with less noise."
             )
         elif np.isfinite(freedom).any():

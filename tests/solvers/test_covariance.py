@@ -226,7 +226,7 @@ def test_a_record_that_decides_alone_has_no_interval_and_many_have_normal_ones()
     y[7] += 300.0
     alone = sd.m_estimate(OPEN, X, y)
     assert np.all(alone.standard_errors > 0)
-    with pytest.raises(InferenceError, match="records decide a parameter by themselves"):
+    with pytest.raises(InferenceError, match="a parameter is decided by"):
         alone.confidence_interval()
 
 

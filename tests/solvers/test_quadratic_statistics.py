@@ -203,12 +203,12 @@ def test_records_that_decide_by_themselves_have_no_intervals():
     rng = np.random.default_rng(0)
     q = rng.normal(size=(10, 2))
     few = filled(q, q * rng.normal(size=(10, 1)), products=True).corrected(0.0)
-    with pytest.raises(InferenceError, match="of 10 records decide a parameter by themselves"):
+    with pytest.raises(InferenceError, match=r"is decided by .* of 10 records alone"):
         few.inference.interval(few.theta, 0.95)
     many = rng.normal(size=(2_000, 2))
     many[0, 1] = 100.0
     one = filled(many, many * rng.normal(size=(2_000, 1)), products=True).corrected(0.0)
-    with pytest.raises(InferenceError, match="decide a parameter by themselves"):
+    with pytest.raises(InferenceError, match="a parameter is decided by"):
         one.inference.interval(one.theta, 0.95)
     # An exact fit has no scatter, and what rounding leaves of one may be negative.
     exact = filled(many, many * (many @ [[1.0], [-0.5]]), products=True).corrected(0.0)
