@@ -61,66 +61,14 @@ _ZERO = Scores(np.zeros(1), np.ones(1))
 _LEVELS = 16
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Released scores in cells, and the values that true ones may have.
-
-    Attributes
-    ----------
-    edges : array of shape (c + 1,), float64
-        Where cells end, narrow where many scores are.
-    seen : array of shape (c,), float64
-        The shares of scores in them.
-    values : array of shape (v,), float64
-        The values.
-    begin : array of shape (v,), float64
-        The chances of values when released scores are drawn together to the variance of the true ones.
-    """
-
-    edges: FloatArray
-    seen: FloatArray
-    values: FloatArray
-    begin: FloatArray
-
-    @classmethod
-    def of(
-        cls, released: FloatArray, chances: FloatArray, middle: float, variance: float, signal: float, fineness: float
-    ) -> "_Cells":
-        """Return the cells of released scores of a mean and a variance, for true ones of the variance `signal`."""
-        core = float(np.median(np.abs(released[:: stride_to(_OF_WIDTH, len(released))] - middle)))
-        core = core or math.sqrt(variance)
-        turned = np.arcsinh((released - middle) / core)
-        low, high = float(turned.min()), float(turned.max())
-        cells, count = int(_CELLS * fineness), int(_VALUES * fineness)
-        edges = middle + core * np.sinh(np.linspace(low, high, cells + 1))
-        values = middle + core * np.sinh(np.linspace(low, high, count))
-        cell = np.minimum((turned - low) * (cells / (high - low)), cells - 1).astype(np.int64)
-        seen = np.asarray(np.bincount(cell, chances, minlength=cells), dtype=np.float64)
-        # Cells stand for their scores where it starts.
-        sums = np.bincount(cell, chances * released, minlength=cells)
-        centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
-        between = (values[1:] + values[:-1]) / 2
-        shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (centres - middle)
-        found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=count)
-        found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
-        return cls(edges, seen, values, np.maximum(found, 1e-9))
-
-
 def deconvolved(
-    released: FloatArray,
-    chances: FloatArray,
-    *,
-    noise: float,
-    signal: float,
-    fineness: float = 1.0,
-    in_shape: bool = True,
+    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, fineness: float = 1.0
 ) -> Scores:
     """Return the distribution of true scores whose noised ones are distributed as the released scores are.
 
     Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
     together to the variance of the true ones, `signal`, and stopped after few rounds. The chances sum to 1; `noise`
-    is the variance of normal noise in the released scores, and `fineness` multiplies how many values there are. Without
-    `in_shape` it is where that begins, right in its mean and variance alone.
+    is the variance of normal noise in the released scores, and `fineness` multiplies how many values there are.
 
     Notes
     -----
@@ -134,11 +82,25 @@ def deconvolved(
         return Scores(np.array([middle]), np.ones(1))
     if noise <= 1e-9 * variance:
         return Scores.of(released, chances)
-    cells = _Cells.of(released, chances, middle, variance, signal, fineness)
-    if not in_shape:
-        return Scores(cells.values, cells.begin / cells.begin.sum())
-    reached = np.diff(ndtr((cells.edges[:, None] - cells.values) / math.sqrt(noise)), axis=0)
-    return Scores(cells.values, _most_likely(cells.begin, reached, cells.seen))
+    # Cells are narrow where many scores are, and cover the farthest.
+    core = float(np.median(np.abs(released[:: stride_to(_OF_WIDTH, len(released))] - middle))) or math.sqrt(variance)
+    turned = np.arcsinh((released - middle) / core)
+    low, high = float(turned.min()), float(turned.max())
+    cells, count = int(_CELLS * fineness), int(_VALUES * fineness)
+    edges = middle + core * np.sinh(np.linspace(low, high, cells + 1))
+    values = middle + core * np.sinh(np.linspace(low, high, count))
+    cell = np.minimum((turned - low) * (cells / (high - low)), cells - 1).astype(np.int64)
+    seen = np.asarray(np.bincount(cell, chances, minlength=cells), dtype=np.float64)
+    # Cells stand for their scores where it starts.
+    sums = np.bincount(cell, chances * released, minlength=cells)
+    centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
+    between = (values[1:] + values[:-1]) / 2
+    shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (centres - middle)
+    found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=count)
+    found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
+    found = np.maximum(found, 1e-9)
+    reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
+    return Scores(values, _most_likely(found, reached, seen))
 
 
 def _most_likely(found: FloatArray, reached: FloatArray, seen: FloatArray) -> FloatArray:
@@ -215,8 +177,8 @@ class ReleasedRecords:
     shape: float = math.inf
     zonal: ZonalNoise | None = None
     fineness: float = 1.0
-    # By theta, fineness and shape: a fit asks for those of the pilot and of the end several times.
-    _scores: dict[tuple[bytes, float, bool], Scores] = field(default_factory=dict, repr=False, compare=False)
+    # By theta and fineness: a fit asks for those of the pilot and of the end several times.
+    _scores: dict[tuple[bytes, float], Scores] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -380,23 +342,22 @@ class ReleasedRecords:
         root = inverse_root(self.positive_gram() + np.diag(penalty))
         return np.asarray(root @ (root.T @ self.moments.cross))
 
-    def scores(self, theta: FloatArray, *, quick: bool = False, in_shape: bool = True) -> Scores:
+    def scores(self, theta: FloatArray, *, quick: bool = False) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta.
 
-        `quick` takes no more values than a glance does. Without `in_shape` it is right in its mean and variance alone,
-        where it would come from deconvolution.
+        `quick` takes no more values than a glance does.
         """
         fineness = min(self.fineness, _AT_A_GLANCE) if quick else self.fineness
-        key = theta.tobytes(), fineness, in_shape
+        key = theta.tobytes(), fineness
         if key not in self._scores:
-            self._scores[key] = self._estimated(theta, fineness, in_shape)
+            self._scores[key] = self._estimated(theta, fineness)
         return self._scores[key]
 
     def farthest(self, theta: FloatArray) -> float:
         """Return how far the estimated distribution of true scores (of residuals) reaches."""
         return float(np.abs(self.scores(theta).values).max())
 
-    def _estimated(self, theta: FloatArray, fineness: float, in_shape: bool) -> Scores:
+    def _estimated(self, theta: FloatArray, fineness: float) -> Scores:
         sample = self.sample_of()
         released, chances = sample.rows @ theta, sample.chances
         if self.parts.is_residual:
@@ -413,7 +374,7 @@ class ReleasedRecords:
             signal = float(theta @ self.gram @ theta) - float(self.mean @ theta) ** 2
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
         signal = max(signal, least, 1e-12 * variance)
-        return deconvolved(released, chances, noise=noise, signal=signal, fineness=fineness, in_shape=in_shape)
+        return deconvolved(released, chances, noise=noise, signal=signal, fineness=fineness)
 
     def bias_factor(
         self,
@@ -489,12 +450,12 @@ class ReleasedRecords:
         """Return the surrogate designed for the scores at a parameter.
 
         Scores `growth` times as large are within the range as well; `radius` is a range abs(u) <= radius to take in
-        place of that of the scores. `quick` takes the first sizes of a design instead of searching for the best, and
-        scores of the right mean and variance.
+        place of that of the scores. `quick` takes the first sizes of a design instead of searching for the best, and a
+        glance at the scores.
         """
         if self.corrected.method != "surrogate":
             return self.corrected
-        scores, variances = self.scores(theta, quick=quick, in_shape=not quick), self.variances(theta)
+        scores, variances = self.scores(theta, quick=quick), self.variances(theta)
         scores, variances = self._grown(scores, variances, growth)
         if radius is not None:
             scores = Scores.within(radius)

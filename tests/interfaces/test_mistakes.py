@@ -105,7 +105,7 @@ COMMANDS = [
     ("a folder that is there", "privatize {}/people.csv --schema {}/schema.toml --out {}", 1, "nothing is overwritten. Na"),
     ("no such folder", "fit {}/none --loss logistic", 1, "none is not there. Name the folder that"),
     ("a folder of something else", "fit {} --loss logistic", 1, "no file manifest.json. Ask for the whole folder"),
-    ("no such fit", "evaluate {}/none.npz {}/released-schema --metric accuracy", 1, "none.npz is not there. Name the file that fit.save"),
+    ("no such fit", "evaluate {}/none.npz {}/released-schema --metric accuracy", 1, "none.npz is not there. Name the file that symdebias fit --save"),
     ("no such card", "audit {}/none.json", 1, "none.json: No such file.*Name a file"),
     ("a card that is none", "audit {}/card.json", 1, r"\.(json|csv): this is not a release card .* Name the file with a card, or a rel"),
     # Schemas.
