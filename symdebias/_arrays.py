@@ -760,27 +760,9 @@ def _numbers(values: Any, name: str) -> FloatArray:
         elif not array.ndim and array.dtype.kind == "U":
             found, advice = "one text", _UNREAD
         raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
-        require_told_apart(array, name)
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
 
-def require_told_apart(array: np.ndarray[Any, Any], name: str) -> None:
-    """Raise ValueError where whole numbers of 64 bits are not told from those beside them as floats."""
-    if not array.size or -_WHOLE <= array.min() <= array.max() <= _WHOLE:
-        return
-    with np.errstate(invalid="ignore"):
-        rounded = array.astype(np.float64).astype(array.dtype) != array
-    if rounded.any():
-        row = int(np.argwhere(rounded)[0][0])
-        raise ValueError(
-            f"{name} has a whole number beyond 2^53 in row {row}, which a float rounds, so that it is not told from "
-            "those beside it. Number anew what stands for persons or the like, or pass array.astype(float)."
-        )
-
-
-# From here on floats skip whole numbers.
-_WHOLE = 2**53
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.\s']*\d,\d+\s*")
 _OF_DATES = " A date becomes a number as the days since another."
 

@@ -524,13 +524,14 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         ValueError
             y has a label that is not among ``classes_``: in another coding every prediction would look wrong.
         """
-        classes, labels = self.classes_, np.asarray(y)
-        known = np.isin(labels, classes)
+        _validation.check_is_fitted(self, "fit_")
+        classes = self.classes_
+        known = np.isin(_validation.column_or_1d(y), classes)
         if not known.all():
             told = ", ".join(map(str, classes[:8].tolist()))
             raise ValueError(
                 f"y has a label that is not among those of the fit, {told}. The first such one is in row "
-                f"{int(np.argmin(known.ravel()))}; recode y."
+                f"{int(np.argmin(known))}; recode y."
             )
         return self._scored("accuracy_score", X, y, sample_weight, offset)
 

@@ -10,6 +10,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Container, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from symdebias.release.schema import Column, Schema
 
 Where = Callable[[int], str]
-# Units of NumPy's dates without a time of day.
 # From here on floats skip whole numbers.
 _WHOLE = 2**53
+# Units of NumPy's dates without a time of day.
 _DAYS = ("Y", "M", "W", "D")
 # Types of which equal values are written alike, and so mean the same: 0.0 and -0.0 are not.
 _ALIKE = (str, int, bool)
@@ -122,7 +123,10 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
     """Return a column: float64 for numbers and for categories that are numbers, texts for others."""
     ready = _ready_numbers(column, values)
     if ready is not None:
-        return ready
+        numbers, merged = ready
+        if column.public and merged is not None:
+            raise _not_told_apart(column, where(merged))
+        return numbers
     array = _as_objects(values)
     if array.ndim != 1:
         raise ValueError(f"{column.name} has the shape {array.shape}. Give one value per record.")
@@ -137,6 +141,12 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
     words = _words_of_missing(column, missing)
     read = {key: _read(column, given[row], words, functools.partial(where, row)) for key, row in first.items()}
     found = [read[key] for key in keys]
+    if column.public and column.labels is None:
+        exactly: dict[float, Decimal] = {}
+        for key, row in first.items():
+            whole = _whole(given[row]) if abs(read[key]) >= _WHOLE else None
+            if whole is not None and exactly.setdefault(read[key], whole) != whole:
+                raise _not_told_apart(column, where(row))
     return np.array(found, dtype=object if any(isinstance(value, str) for value in found[:1]) else float)
 
 
@@ -165,11 +175,6 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
                 f"{column.name} is no finite number in {where()}, and the schema declares "
                 f"{'no categories of it' if column.public else 'it by bounds'}. {_as_number(value)}"
             )
-        if column.public and isinstance(read, float) and abs(read) > _WHOLE and _is_rounded(value, read):
-            raise ValueError(
-                f"{column.name} has a whole number beyond 2^53 in {where()}, which a float rounds, so that it is not "
-                "told from those beside it. Number anew what stands for persons or the like, or leave it out."
-            )
         return read
     if read in labels.values:
         return read
@@ -194,19 +199,16 @@ def _as_objects(values: Any) -> np.ndarray[Any, Any]:
     return array.astype(object)
 
 
-def _ready_numbers(column: "Column", values: Any) -> FloatArray | None:
-    """Return numbers that need no look at each, or None."""
+def _ready_numbers(column: "Column", values: Any) -> tuple[FloatArray, int | None] | None:
+    """Return numbers that need no look at each, and the row of one that floats do not tell from another; or None."""
     if column.labels is not None or isinstance(values, list):
         return None
     with contextlib.suppress(TypeError, ValueError):
         array = np.asarray(_arrays.without_view(values))
         if array.ndim == 1 and array.dtype.kind in "iuf":
-            if column.public and array.dtype.kind != "f" and np.abs(array).max(initial=0) > _WHOLE:
-                # Looked at one by one, for the row.
-                return None
             numbers = array.astype(np.float64)
             if np.isfinite(numbers).all():
-                return numbers
+                return numbers, None if array.dtype.kind == "f" else _merged(array)
     return None
 
 
@@ -240,11 +242,33 @@ def _other_category(value: Any, declared: Sequence[Any]) -> str:
     return ""
 
 
-def _is_rounded(value: Any, read: float) -> bool:
-    """Return whether a whole number is another one as a float."""
-    if isinstance(value, str):
-        return value.strip().lstrip("+-").isdecimal() and int(value) != int(read)
-    return isinstance(value, (int, np.integer)) and int(value) != int(read)
+def _merged(array: np.ndarray[Any, Any]) -> int | None:
+    """Return the row of a whole number that is another one as a float of its own in the array, or None."""
+    if not len(array) or -_WHOLE <= array.min() <= array.max() <= _WHOLE:
+        return None
+    ordered = np.sort(array)
+    floats = ordered.astype(np.float64)
+    places = np.flatnonzero((ordered[1:] != ordered[:-1]) & (floats[1:] == floats[:-1]))
+    return int(np.flatnonzero(array == ordered[places[0] + 1])[0]) if len(places) else None
+
+
+def _whole(value: Any) -> Decimal | None:
+    """Return a number as it was given, digit by digit, or None for a float."""
+    if isinstance(value, (float, np.floating)):
+        return None
+    try:
+        return Decimal(
+            value.strip() if isinstance(value, str) else int(value) if isinstance(value, np.integer) else value
+        )
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def _not_told_apart(column: "Column", where: str) -> ValueError:
+    return ValueError(
+        f"{column.name} has two whole numbers beyond 2^53 that floats do not tell apart, one of them in {where}. "
+        "Number anew what stands for persons or the like, or leave it out."
+    )
 
 
 def _number(value: Any) -> float | None:

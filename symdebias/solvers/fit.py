@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._blas import one_thread
+from symdebias._domains import RADIUS
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
@@ -228,7 +229,9 @@ class Fit:
     @property
     def known_certificate(self) -> Certificate | None:
         """The certificate where it was asked for before, also before the fit was saved, or None."""
-        return self.corrected.known_certificate(**self.certified_domain)
+        domain = self.certified_domain
+        # Of longer parameters there is none.
+        return self.corrected.known_certificate(**domain) if domain["theta_radius"] in RADIUS else None
 
     @property
     def certified_domain(self) -> dict[str, Any]:

@@ -31,10 +31,12 @@ from symdebias.solvers.coder import Coder, UnsavableError, fields_of
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.transforms.surrogate import Design
 
-FORMAT = "symdebias-fit-1"
+# The second has a certificate besides.
+FORMATS = ("symdebias-fit-1", "symdebias-fit-2")
 _DOCUMENT = "fit.json"
 SAVED_FIT = _files.Kind.of_archive("a saved fit", _DOCUMENT)
 _MOST_WAVES = 64
+_LONGEST_CERTIFICATE = 10_000
 _MOST_TARGET_VALUES = 10_000
 _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
 
@@ -52,7 +54,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
         coder = Coder(type(fit), arrays)
         require_readable(fit.corrected.release.groups, fit.corrected.release.target)
         document = {
-            "format": FORMAT,
+            "format": FORMATS[fit.known_certificate is not None],
             "loss": _loss_document(fit.corrected.declared),
             "release": json.loads(fit.corrected.release.to_json()),
             "correction": _correction_document(fit.corrected, coder),
@@ -90,17 +92,18 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
         except archive.DAMAGED as error:
             reason = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
             raise FormatError(
-                f"{seen(place.name, 80)} is not a fit of the format {FORMAT}, or is damaged: {reason}. Ask for the "
-                "file that fit.save() wrote."
+                f"{seen(place.name, 80)} is not a fit of the formats {' and '.join(FORMATS)}, or is damaged: {reason}. "
+                "Ask for the file that fit.save() wrote."
             ) from None
 
 
 def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") not in FORMATS:
         version = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {version!r:.60}, which another version of symdebias writes, or none")
-    has_certificate = {"certificate"} & set(document)
-    _exactly(document, {"format", "loss", "release", "correction", "fit"} | has_certificate, "the description")
+    has_certificate = document["format"] == FORMATS[1]
+    more = {"certificate"} if has_certificate else set()
+    _exactly(document, {"format", "loss", "release", "correction", "fit"} | more, "the description")
     coder = Coder(kind, arrays)
     correction = document["correction"]
     _exactly(correction, {"method", "order", "nodes", "design", "reason"}, "the correction")
@@ -242,6 +245,14 @@ def _check_certificate(certificate: Any, fit: Any) -> None:
     biases = (certificate.loss_bias, certificate.gradient_bias)
     if not all(bias >= 0 for bias in biases) or certificate.cut not in ("", "score", "residual"):
         raise ValueError("its certificate has a negative bias, or a range of nothing that is known")
+    try:
+        told = str(certificate) if min(certificate.loss_scale, certificate.gradient_scale) >= 1 else ""
+    except (ArithmeticError, ValueError):
+        told = ""
+    if not told:
+        raise ValueError("its certificate has numbers that no certificate has")
+    if len(told) > _LONGEST_CERTIFICATE:
+        raise ValueError(f"its certificate takes {len(told):,} characters to tell")
 
 
 def _check_fields(fit: Any) -> None:

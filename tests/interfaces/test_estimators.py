@@ -17,7 +17,7 @@ import symdebias as sd
 from symdebias._rows import Rows
 
 sklearn = pytest.importorskip("sklearn")
-from sklearn import ensemble, metrics  # noqa: E402
+from sklearn import ensemble, exceptions, metrics  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.model_selection import GridSearchCV, check_cv  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
@@ -773,8 +773,10 @@ def test_a_score_is_not_of_labels_in_another_coding():
     model = sd.DebiasedClassifier("logistic").fit(X, SIGNS)
     with pytest.raises(ValueError, match=r"y has a label that is not among those of the fit, -1.*, 1.*row [0-9]+;"):
         model.score(X, (SIGNS + 1) // 2)
-    with pytest.raises(ValueError, match="is not among those of the fit"):
+    with pytest.raises(ValueError, match="y should be a 1d array"):
         model.score(X, None)
+    with pytest.raises(exceptions.NotFittedError):
+        sd.DebiasedClassifier("logistic").score(X, SIGNS)
     released = sd.DebiasedClassifier("squared_margin", release=SIGNED).fit(X, SIGNS)
     with pytest.raises(TypeError, match="X must hold real numbers"):
         released.score(None, SIGNS)

@@ -591,17 +591,36 @@ def test_a_folder_without_parquet_is_no_table(tmp_path):
         schema.collect(tmp_path)
 
 
-@pytest.mark.parametrize("as_text", [True, False])
-def test_public_numbers_that_floats_do_not_tell_apart_are_refused(as_text, tmp_path):
-    """Of 18 digits 3,000 persons would be 188; the same number with zeros at its end is one."""
+BIG = 2**53
+
+
+@pytest.mark.parametrize(
+    "person",
+    [
+        [10**17, 2 * 10**17, 10**17 + 1],
+        np.array([BIG, 1, BIG + 1]),
+        np.array([BIG, 1, BIG + 1], dtype=np.uint64),
+        ["9007199254740992", "7", "9007199254740993.0"],
+        [Decimal(BIG), Decimal(1), Decimal(BIG + 1)],
+    ],
+)
+def test_public_numbers_that_floats_do_not_tell_apart_are_refused(person, tmp_path):
+    """Of 18 digits 3,000 persons would be 188."""
     schema = sd.Schema({"epsilon": 4.0, "columns": {"age": {"bounds": [0, 99]}, "person": {"public": True}}})
     path = tmp_path / "people.csv"
-    path.write_text("age,person\n30,200000000000000000\n40,100000000000000001\n")
-    table = {"age": [30.0, 40.0], "person": np.array([2 * 10**17, 10**17 + 1])}
-    with pytest.raises(ValueError, match=r"person has a whole number beyond 2\^53 in row 1.*which a float rounds"):
-        schema.collect(path if as_text else table)
-    path.write_text("age,person\n30,200000000000000000\n40,1e17\n")
-    assert schema.collect(path)[0]["person"].tolist() == [2e17, 1e17]
+    path.write_text("age,person\n" + "".join(f"30,{one}\n" for one in person))
+    for source in (path, {"age": [30.0, 40.0, 50.0], "person": person}):
+        with pytest.raises(ValueError, match=r"person has two whole numbers beyond 2\^53 .*tell apart.* in row 2"):
+            schema.collect(source)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda person: list(map(str, person))])
+def test_large_public_numbers_that_floats_tell_apart_are_rounded(kind):
+    """Times in nanoseconds to the millisecond, and persons whose numbers end in zeros."""
+    person = [1_700_000_000_123_000_000, 1_700_000_000_124_000_000, 10**17, 10**17]
+    schema = sd.Schema({"epsilon": 4.0, "columns": {"age": {"bounds": [0, 99]}, "person": {"public": True}}})
+    found, _ = schema.collect({"age": [30.0, 40.0, 50.0, 60.0], "person": kind(person)})
+    assert found["person"].tolist() == list(map(float, person))
 
 
 def test_a_budget_beyond_that_of_a_cap_is_told_in_the_words_of_a_schema():

@@ -386,11 +386,26 @@ def test_a_certificate_is_kept_as_what_a_file_says(tmp_path):
         ({"loss_bias": "1"}, "field loss_bias"),
         ({"more": 1}, "no field 'more'"),
         ({"conditions": {"tuple": ["\x1b[31m"]}}, r"U\+001B"),
+        ({"loss_scale": 0.0}, "numbers that no certificate has"),
+        ({"variance_limit": -1.0, "normal_variance": 0.0}, "numbers that no certificate has"),
+        ({"reach": 0.0, "reach_limit": -1.0}, "numbers that no certificate has"),
+        ({"conditions_hold": False, "conditions": {"tuple": ["x" * 100_000]}}, "characters to tell"),
     ):
         refused(tmp_path / "fit", changed(**entries), message)
+    assert document["format"] == "symdebias-fit-2"
+    refused(tmp_path / "fit", packed({**parts, "fit.json": json.dumps({**document, "format": "symdebias-fit-1"})}))
     for value in (None, {"tuple": []}, inside):
         parts["fit.json"] = json.dumps({**document, "certificate": value}).encode()
         refused(tmp_path / "fit", packed(parts), "its certificate is none|an object with the entries")
+
+
+def test_parameters_too_long_to_certify_are_saved_without(tmp_path):
+    fit = made([1e110, -1e90], sd.debias(LOSSES["exponential"], NOISED.release))
+    assert fit.known_certificate is None
+    fit.save(tmp_path / "fit")
+    assert sd.Fit.load(tmp_path / "fit").theta.tolist() == [1e110, -1e90]
+    with pytest.raises(ValueError, match="theta_radius=1e\\+110 is too large"):
+        _ = fit.certificate
 
 
 def test_factors_of_biases_fit_the_parameters(tmp_path):
@@ -644,7 +659,7 @@ DEEP = 0
 for _ in range(40):
     DEEP = [DEEP]
 CHANGES = [
-    (("format",), "symdebias-fit-2", "its format is 'symdebias-fit-2'"),
+    (("format",), "symdebias-fit-3", "its format is 'symdebias-fit-3'"),
     (("loss", "expression"), "__import__('os').abort()", "has the character"),
     (("loss", "expression"), "exp(exp(exp(exp(1e9))))", "finite real"),
     (("loss", "expression"), "log(u*y)", "is not a fit"),
