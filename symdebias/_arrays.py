@@ -657,17 +657,22 @@ def cluster_codes(clusters: Any, *, rows: int) -> IntegerArray:
     Raises
     ------
     ValueError, TypeError
-        Another length, missing labels, labels that have no order, or a single cluster.
+        Another length, missing labels, labels that are not hashable, or a single cluster.
     """
     labels = cluster_labels(clusters, rows=rows)
-    try:
+    if labels.dtype == object:
+        # By what is equal: sets, say, have an order in which those that are equal do not stand together.
+        found: Any = {}
+        try:
+            codes = np.array([found.setdefault(label, len(found)) for label in labels])
+        except TypeError:
+            kinds = ", ".join(sorted({type(label).__name__ for label in labels})[:5])
+            raise TypeError(
+                f"clusters has labels of the types {kinds}, not all of which can be told from others. Give texts or "
+                "numbers, as [str(label) for label in clusters]."
+            ) from None
+    else:
         found, codes = np.unique(labels, return_inverse=True)
-    except TypeError:
-        kinds = ", ".join(sorted({type(label).__name__ for label in labels})[:5])
-        raise TypeError(
-            f"clusters has labels of the types {kinds}, which have no order. Give labels of one type, as "
-            "[str(label) for label in clusters]."
-        ) from None
     require_clusters(len(found))
     return np.asarray(codes.reshape(-1), dtype=np.int64)
 

@@ -193,6 +193,16 @@ def test_releases_of_the_same_records_are_one_cluster_each():
     np.testing.assert_allclose(apart.covariance, once.covariance / 2, rtol=1e-4)
 
 
+@pytest.mark.parametrize("label", [lambda n: frozenset([n % 40]), lambda n: n % 40 if n % 2 else str(n % 40), str])
+def test_any_labels_tell_clusters_apart(label):
+    """Of sets one that is no part of another comes neither before nor after it: sorted, each record stood alone."""
+    X, y = simulated(1_200, 1)
+    labels = np.empty(len(y), object)
+    labels[:] = [label(n % 40) for n in range(len(y))]
+    found, expected = (sd.m_estimate(EXPONENTIAL, X, y, l2=1.0, clusters=of) for of in (labels, np.arange(1_200) % 40))
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
+
+
 @pytest.mark.exhaustive
 def test_weights_are_repetitions_of_clusters():
     X, y = simulated(6_000, 2)
@@ -503,10 +513,10 @@ BAD = {
     "clusters with NaN": ({"clusters": np.where(np.arange(60) == 5, np.nan, 1.0)}, ValueError, "missing"),
     "clusters with NA": ({"clusters": pd.Series([pd.NA, *"ab" * 29, "a"], dtype="string")}, ValueError, "missing"),
     "clusters under a mask": ({"clusters": np.ma.masked_less(np.arange(60), 3)}, ValueError, "missing"),
-    "clusters without an order": (
-        {"clusters": np.array([3, *"ab" * 29, "a"], object)},
+    "clusters that are no labels": (
+        {"clusters": np.array([{}, *"ab" * 29, "a"], object)},
         TypeError,
-        "the types int, str",
+        "types dict, str",
     ),
     "clusters that are lists": ({"clusters": [[1, 2], *[[1]] * 59]}, ValueError, "one label per record"),
     "squares of scales overflow": ({"noise_scale": np.where(np.arange(60) == 4, 1e200, 1.0)}, ValueError, "in row 4"),
