@@ -31,7 +31,7 @@ from symdebias.release import Noised, Release, load
 from symdebias.release.allocation import has_better_design
 from symdebias.release.choosing import apart
 from symdebias.release.folder import RECORDS
-from symdebias.solvers import Fit, literature, m_estimate
+from symdebias.solvers import Fit, literature, m_estimate, summary
 from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.saved_fit import SAVED_FIT
 
@@ -80,7 +80,9 @@ def fit(options: argparse.Namespace) -> None:
         columns = {"per_record": own.as_json} if own.named else {}
         show({**_as_json(found, options.level), **chosen, **term, **columns, "records_fit_card": not doubts})
         return
-    summary = in_options(found.summary(options.level, original_units=_has_units(found)), options)
+    text = summary.as_text(
+        found, options.level, original_units=_has_units(found), worded=lambda said: in_options(said, options)
+    )
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
     if outcome is not None:
@@ -89,7 +91,7 @@ def fit(options: argparse.Namespace) -> None:
         print(known.note)
     for note in own.notes:
         print(note)
-    print(summary)
+    print(text)
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -99,12 +101,12 @@ def evaluate(options: argparse.Namespace) -> None:
     given |= {"radius": options.radius, "threshold": options.threshold, "label_model": options.label_model}
     if options.metric == "all":
         every = evaluate_all(found, noised.X, noised.y, **given)
+        every = replace(every, refused={name: in_options(reason, options) for name, reason in every.refused.items()})
         if not options.json:
-            print(in_options(every.table(options.level), options))
+            print(every.table(options.level))
             return
         estimates = [_of_estimate(one, options.level) for one in every.estimates.values()]
-        refused = {name: in_options(reason, options) for name, reason in every.refused.items()}
-        show({"metrics": estimates, "refused": refused})
+        show({"metrics": estimates, "refused": dict(every.refused)})
         return
     metric = found.corrected.declared if options.metric == "loss" else options.metric
     estimate = evaluate_one(found, noised.X, noised.y, metric=metric, **given)
@@ -250,7 +252,8 @@ def _doubts(noised: Noised, own: PerRecord) -> str:
     named = ", ".join(f"{probe.column} ({probe.name})" for probe in check.flagged)
     return (
         f"the records do not fit their card: {named}. They were changed after the noise, and a fit that undoes the "
-        "noise of the card is wrong. Ask for them as they were released; sd.checks.check_records has the figures."
+        "noise of the card is wrong. Ask for them as they were released; in Python sd.checks.check_records "
+        "has the figures."
     )
 
 
