@@ -26,6 +26,9 @@ _BESIDE, _WORD, _LEAST = 104, 13, 78
 _WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
 _DEVIATION_OF_LOGISTIC = math.pi / math.sqrt(3.0)
 
+# Where a fit names columns that say something of each record, are no features, and were released as they are.
+UNPROTECTED = "unprotected"
+
 # Labels of text that are listed with their codes.
 _MOST_LABELS = 12
 
@@ -165,8 +168,25 @@ def _noise(fit: "Fit") -> list[str]:
     return said
 
 
-def _privacy(fit: "Fit") -> Facts:
+def stated_guarantee(fit: "Fit") -> Guarantee | None:
+    """Return the guarantee that a summary states: what is not protected has the columns besides features, too."""
     stated = fit.own_guarantee or fit.corrected.release.guarantee
+    besides = unprotected_besides(fit)
+    if stated is None or not besides:
+        return stated
+    return replace(stated, unprotected=tuple(dict.fromkeys((*besides, *stated.unprotected))))
+
+
+def unprotected_besides(fit: "Fit") -> tuple[str, ...]:
+    """Return the columns besides features that a fit names as released as they are."""
+    besides = fit.diagnostics.get(UNPROTECTED, ())
+    if not isinstance(besides, tuple) or not all(isinstance(name, str) for name in besides):
+        raise FormatError("what this fit says of columns that are not protected is no names. Fit again.")
+    return besides
+
+
+def _privacy(fit: "Fit") -> Facts:
+    stated = stated_guarantee(fit)
     if stated is None:
         said = ["no guarantee"]
     elif fit.diagnostics.get("seeded"):
