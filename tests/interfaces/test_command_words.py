@@ -54,6 +54,9 @@ SAID = {
         "GaussianMechanism(epsilon=5.0, delta=1e-05, radius=1.0) has its scale from its budget. Leave --noise-scale "
         "out, or",
     "level=90.0 is too large": "level=90.0 is too large",
+    "l2=-1 is too small. It must be": "--l2=-1 is too small. It must be",
+    "order=0 is too small. It must be": "--order=0 is too small. It must be",
+    "method='exakt' is not known. Choose": "--method 'exakt' is not known. Choose",
     # What is no word of the command stays.
     "threshold=1 is too small, and f(l2=1) and x.sample_weight are no options":
         "threshold=1 is too small, and f(l2=1) and x.sample_weight are no options",

@@ -49,7 +49,10 @@ _PHRASES = {
 # The methods of symdebias.debias, which is not imported for words.
 _METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 # What a message that begins with a number of an argument says of it.
-_WRONG = r"\S+ is (?:too small|too large|not a number|negative|not in order|no bound on|one of|a score that)"
+_WRONG = (
+    r"\S+ is (?:too small|too large|not a number|negative|not in order|no bound on|one of|a score that|more than|of no "
+    r"use|not below)"
+)
 
 
 def _chosen(option: str, values: Iterable[str]) -> dict[str, str]:
