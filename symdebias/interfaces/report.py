@@ -354,7 +354,7 @@ def _alone(fit: Fit, given: dict[str, Any]) -> list[str]:
     return [
         _remark(
             "warning: standard errors and intervals here take records for independent, and the fit had clusters: they "
-            "may be much too short. Pass clusters= to the report"
+            "may be much too short. Pass clusters= to the report (--clusters on the command line)"
         )
     ]
 

@@ -2,13 +2,16 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from symdebias import _markup
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import FormatError
 from symdebias.losses.catalogue import smoothing_width
+from symdebias.privacy.guarantee import Guarantee
 from symdebias.release.groups import labels_of_target
 from symdebias.release.wording import noise_in_words
 from symdebias.solvers.coefficients import Coefficients
@@ -22,6 +25,9 @@ _BESIDE, _WORD, _LEAST = 104, 13, 78
 # The widths of the columns after the names.
 _WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
 _DEVIATION_OF_LOGISTIC = math.pi / math.sqrt(3.0)
+
+# Where a fit names columns that say something of each record, are no features, and were released as they are.
+UNPROTECTED = "unprotected"
 
 # Labels of text that are listed with their codes.
 _MOST_LABELS = 12
@@ -105,8 +111,16 @@ def remarks(fit: "Fit", coefficients: Coefficients) -> list[str]:
     return said
 
 
-def as_text(fit: "Fit", level: float, *, original_units: bool) -> str:
-    """Return the summary to print; see `Fit.summary`."""
+def as_text(fit: "Fit", level: float, *, original_units: bool, worded: Callable[[str], str] = str) -> str:
+    """Return the summary to print; see `Fit.summary`.
+
+    Parameters
+    ----------
+    fit, level, original_units
+        As for `Fit.summary`.
+    worded : callable
+        Says in other words what the library says of the bias and below the table; names and numbers stay.
+    """
     coefficients = Coefficients.of(fit, level, original_units=original_units)
     head, rows = coefficients.cells()
     widths = [max(len(row[0]) for row in (*rows, head))]
@@ -119,13 +133,13 @@ def as_text(fit: "Fit", level: float, *, original_units: bool) -> str:
     width = max(_LEAST, *map(len, lines))
     text = [title(fit), "=" * width]
     for name, said in facts(fit, original_units=original_units):
-        for place, line in enumerate(said):
+        for place, line in enumerate(map(worded, said) if name == "bias" else said):
             first = (name if place == 0 else "").ljust(_WORD)
             text += textwrap.wrap(
                 line, _BESIDE, initial_indent=first, subsequent_indent=" " * (_WORD + 2), break_on_hyphens=False
             )
     text += ["=" * width, lines[0], "-" * width, *lines[1:], "=" * width]
-    return "\n".join([*text, *remarks(fit, coefficients)])
+    return "\n".join([*text, *map(worded, remarks(fit, coefficients))])
 
 
 def as_html(fit: "Fit", level: float) -> str:
@@ -154,8 +168,25 @@ def _noise(fit: "Fit") -> list[str]:
     return said
 
 
-def _privacy(fit: "Fit") -> Facts:
+def stated_guarantee(fit: "Fit") -> Guarantee | None:
+    """Return the guarantee that a summary states: what is not protected has the columns besides features, too."""
     stated = fit.own_guarantee or fit.corrected.release.guarantee
+    besides = unprotected_besides(fit)
+    if stated is None or not besides:
+        return stated
+    return replace(stated, unprotected=tuple(dict.fromkeys((*besides, *stated.unprotected))))
+
+
+def unprotected_besides(fit: "Fit") -> tuple[str, ...]:
+    """Return the columns besides features that a fit names as released as they are."""
+    besides = fit.diagnostics.get(UNPROTECTED, ())
+    if not isinstance(besides, tuple) or not all(isinstance(name, str) for name in besides):
+        raise FormatError("what this fit says of columns that are not protected is no names. Fit again.")
+    return besides
+
+
+def _privacy(fit: "Fit") -> Facts:
+    stated = stated_guarantee(fit)
     if stated is None:
         said = ["no guarantee"]
     elif fit.diagnostics.get("seeded"):

@@ -8,7 +8,9 @@ import pytest
 
 import symdebias as sd
 from symdebias._columns import Table
+from symdebias.driver import METHODS
 from symdebias.interfaces import cli
+from symdebias.interfaces.cli import wording
 from symdebias.interfaces.cli.wording import in_options
 
 FIT = argparse.Namespace(
@@ -21,12 +23,11 @@ SAID = {
         "pass --method series, --order=2 and read its bias off the page of symdebias report",
     "sample_weight is negative in row 3.": "--weights is negative in row 3.",
     "Leave noise_scale out.": "Leave --noise-scale out.",
-    "Pass offset=, with zeros": "Pass --offset, with zeros",
+    "Pass offset=, with zeros for an exposure of 1": "Pass --offset, with zeros for an exposure of 1",
     "Take logistic() for labels, least_squares() for numbers.": "Take logistic for labels, least-squares for numbers.",
     "the negative_binomial loss": "the negative-binomial loss",
     "sd.planning.records_needed says it for a population that you guess":
         "symdebias plan says it for a population that you guess",
-    "sd.checks.check_records has more": "In Python sd.checks.check_records has more",
     "In Python sd.checks.check_records has more": "In Python sd.checks.check_records has more",
     "Ask for the file that fit.save() wrote.": "Ask for the file that symdebias fit --save wrote.",
     "labels have 1. Give target_values= as they are coded, or a metric of numbers.":
@@ -38,6 +39,24 @@ SAID = {
     "release= with it.":
         "Evaluate squared_error, r2, poisson or, of a fit whose correction is exact, loss; or take records of one "
         "noise.",
+    "a fit that undoes the noise of the card is wrong; fit each label against one of them":
+        "a fit that undoes the noise of the card is wrong; in Python fit each label against one of them",
+    "descent is lost. Use a smaller step, or bound theta with radius=. 'Raise l2.'":
+        "descent is lost. Use a smaller step, or bound theta with radius=. 'Raise l2.'",
+    # Words of users stay, and so does what represents an object.
+    "Name one of those without noise: sample_weight, noise_scale, least_squares, l2, offset.":
+        "Name one of those without noise: sample_weight, noise_scale, least_squares, l2, offset.",
+    "level=2, method=series and l2=1 are indicators": "level=2, method=series and l2=1 are indicators",
+    "column sample_weight is negative in row 3 of the fit's records, and 'Raise l2, or' isn't a column. Raise l2.":
+        "column sample_weight is negative in row 3 of the fit's records, and 'Raise l2, or' isn't a column. Raise "
+        "--l2.",
+    "GaussianMechanism(epsilon=5.0, delta=1e-05, radius=1.0) has its scale from its budget. Leave noise_scale out, or":
+        "GaussianMechanism(epsilon=5.0, delta=1e-05, radius=1.0) has its scale from its budget. Leave --noise-scale "
+        "out, or",
+    "level=90.0 is too large": "level=90.0 is too large",
+    "l2=-1 is too small. It must be": "--l2=-1 is too small. It must be",
+    "order=0 is too small. It must be": "--order=0 is too small. It must be",
+    "method='exakt' is not known. Choose": "--method 'exakt' is not known. Choose",
     # What is no word of the command stays.
     "threshold=1 is too small, and f(l2=1) and x.sample_weight are no options":
         "threshold=1 is too small, and f(l2=1) and x.sample_weight are no options",
@@ -47,6 +66,10 @@ SAID = {
 @pytest.mark.parametrize("text", SAID)
 def test_messages_have_the_words_of_a_command(text):
     assert in_options(text, FIT) == SAID[text]
+
+
+def test_methods_are_those_of_the_library():
+    assert wording._METHODS == METHODS
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +155,24 @@ def test_another_folder_than_that_of_an_outcome_is_told_by_its_columns(place, ca
     assert cli.main(fit) == 0
     assert cli.main(["evaluate", kept, str(place / "counts"), "--metric", "r2"]) == cli.FAILED
     assert "the target 'w' is no column of this folder, whose columns are x." in capsys.readouterr().err
+
+
+def test_a_table_has_the_names_that_users_gave(capsys, tmp_path):
+    """Columns are called as arguments, losses and their numbers are; the table stays aligned."""
+    names = ("noise_scale", "sample_weight", "least_squares", "radius=2")
+    noise = sd.GaussianMechanism.from_scale(0.3)
+    release = sd.Release({"noise_scale": noise}, noiseless=names[1:], fit_intercept=True)
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    noised = sd.release.Noised(Table(dict(zip(names, X.T, strict=True))), X[:, 0], release, False, False)
+    noised.save(tmp_path / "named", target_name="y")
+    words = ["fit", str(tmp_path / "named"), "--loss", "least-squares", "--save", str(tmp_path / "fit.npz")]
+    assert cli.main(words) == 0
+    text = capsys.readouterr().out
+    _, rest = sd.Fit.load(tmp_path / "fit.npz").summary().split("\n" + "-" * 20, 1)
+    table = rest.split("\n" + "=" * 20)[0]
+    assert table in text
+    assert all(f"\n{name} " in table for name in names)
+    assert "(symdebias report measures it)" in text
+    assert cli.main([*words, "--weights", "w"]) == cli.FAILED
+    told = capsys.readouterr().err
+    assert "Name one of those without noise: sample_weight, least_squares, radius=2.\n" in told

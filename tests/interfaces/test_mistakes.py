@@ -207,7 +207,7 @@ COMMANDS = [
     ("fit and folder exchanged", "evaluate {}/released-schema {}/none.npz --metric accuracy", 1, "is no file. Ask for the file that symdebias fit --save w"),
     ("a metric that is none", "evaluate {}/none.npz {}/released-schema --metric acc", 2, "invalid choice: 'acc'. Here it is called accuracy"),
     ("a penalty below zero", "fit {}/released-schema --loss logistic --l2 -1", 1, r"--l2=-1.0 is too small. It must be a number in \[0"),
-    ("a method that is none", "fit {}/released-schema --loss logistic --method magic", 1, "--method magic is not known. Choose one of auto"),
+    ("a method that is none", "fit {}/released-schema --loss logistic --method magic", 1, "--method 'magic' is not known. Choose one of auto"),
     ("records of an audit", "audit {}/people.csv", 1, r"\.(json|csv): this is not a release card .* Name the file with a card, or a rel"),
     ("too few draws", "audit {}/released-schema --samples 10", 1, "--samples=10 is too small. It must be an integer of at least"),
     ("a fit as a card", "audit {}/fit.npz", 1, "fit.npz is no text, and a card is. Name the file with the output"),

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -276,3 +277,128 @@ def test_names_may_have_the_sign_between_them():
     options = argparse.Namespace(weights=None, clusters=None, noise_scale=["a=b=c=d"])
     release = sd.Release({"a=b": sd.GaussianMechanism.from_scale(1.0)}, noiseless=("c=d",))
     assert dict(fitting.PerRecord.of(options, release).scales) == {"a=b": "c=d"}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """A folder of two outcomes with a guarantee, and with columns without noise."""
+    schema = {
+        "epsilon": 60.0, "delta": 1e-6,
+        "columns": {
+            "x": {"bounds": [-5, 5]},
+            "pay": {"bounds": [-9, 9], "outcome": True},
+            **{name: {"public": True} for name in ("weight", "household", "shift", "shown")},
+            "village": {"public": True, "categories": list("abc")},
+        },
+    }  # fmt: skip
+    X, y = measured()
+    table = Table({
+        "x": X["x"].clip(-5, 5), "pay": y.clip(-9, 9), "weight": X["weight"], "household": X["household"],
+        "shift": X["shift"], "shown": y, "village": np.array(list("abc"))[np.arange(FEW) % 3],
+    })  # fmt: skip
+    place = tmp_path_factory.mktemp("outcomes") / "two"
+    noised = sd.Release.from_schema(schema).privatize(table, random_state=0)
+    # As if it had no seed, of which a statement of privacy would speak.
+    replace(noised, seeded=False).save(place)
+    return place
+
+
+def test_a_statement_of_privacy_names_columns_beside_features(outcomes, capsys, tmp_path):
+    kept, page = tmp_path / "fit.npz", tmp_path / "page.html"
+    words = ("fit", outcomes, "--loss", "least-squares", "--target", "pay", "--features", "x", "shown", "--l2", "10")
+    more = ("--weights", "weight", "--clusters", "household", "--offset", "shift", "--save", kept)
+    assert json.loads(said(capsys, *words, "--json"))["unprotected"] == ["shown"]
+    named = ["shift", "weight", "household", "shown"]
+    assert json.loads(said(capsys, *words, *more, "--json"))["unprotected"] == named
+    told = "ot protected, and released as they are: shift, weight, household, shown."
+    for text in (said(capsys, *words, *more), sd.Fit.load(kept).summary()):
+        assert told in " ".join(text.split())
+    said(capsys, "report", kept, outcomes, "--out", page)
+    assert told in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("features", "option", "column"),
+    [
+        ("x weight", "--weights", "weight"),
+        ("x weight household", "--clusters", "household"),
+        ("x village", "--clusters", "village"),
+        ("x shift", "--offset", "shift"),
+        ("x shift", "--exposure", "shift"),
+    ],
+)
+def test_a_column_has_one_use(features, option, column, outcomes, capsys):
+    words = ("fit", outcomes, "--loss", "least-squares", "--target", "pay", "--features", *features.split())
+    told = f"{option} '{column}' is one of --features as well, and a column has one use"
+    assert told in said(capsys, *words, option, column, code=1)
+
+
+def test_a_column_of_noise_scales_is_no_feature(capsys, tmp_path):
+    noise = sd.GaussianMechanism.from_scale(1.0)
+    X, y = measured()
+    release = sd.Release({"x": noise, "pay": noise}, noiseless=("error",), fit_intercept=True)
+    table = Table({"x": X["x"], "pay": y, "error": X["error"]})
+    sd.release.Noised(table, None, release, seeded=False, hardened=False).save(tmp_path / "one")
+    words = ("fit", tmp_path / "one", "--loss", "least-squares", "--target", "pay", "--features", "x", "error")
+    assert "--noise-scale 'error' is one of --features as well" in said(
+        capsys, *words, "--noise-scale", "x=error", code=1
+    )
+
+
+@pytest.mark.parametrize("option", ["--weights", "--clusters", "--offset"])
+@pytest.mark.parametrize("column", ["place", "x", "pay"])
+def test_columns_without_noise_are_told_beside_chosen_features(option, column, outcomes, capsys):
+    words = ("fit", outcomes, "--loss", "least-squares", "--target", "pay", "--features", "x", option, column)
+    told = said(capsys, *words, code=1)
+    assert f"{option} '{column}' is " in told
+    assert "Name one of those without noise: weight, household, shift, shown" in told
+    assert ("a column with noise" in told) == (column == "x")
+    assert ("is the target" in told) == (column == "pay")
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("per_record", "weight"),
+        ("per_record", {}),
+        ("per_record", {"weight": "weight"}),
+        ("per_record", {"weights": 3}),
+        ("per_record", {"weights": "weight", "noise_scale": "error"}),
+        ("per_record", {"weights": "weight", "noise_scale": {"x": 1.0}}),
+        ("known_term", {"ofset": "shift"}),
+        ("known_term", {"offset": None}),
+        ("outcome", {"target": "pay"}),
+        ("outcome", {"target": "pay", "features": "x"}),
+        ("outcome", {"target": "pay", "features": (1,)}),
+    ],
+)
+def test_entries_that_no_fit_has_are_refused(entry, value, outcomes, capsys, tmp_path):
+    """The file is read as data of strangers: without the entry a fit would be judged on other terms."""
+    kept = tmp_path / "fit.npz"
+    words = ("--target", "pay", "--features", "x", "--weights", "weight", "--offset", "shift", "--save", kept)
+    said(capsys, "fit", outcomes, "--loss", "least-squares", *words)
+    fit = sd.Fit.load(kept)
+    replace(fit, diagnostics={**fit.diagnostics, entry: value}).save(kept)
+    told = said(capsys, "evaluate", kept, outcomes, "--metric", "r2", code=1)
+    assert f'the entry "{entry}" of this fit does not name columns as symdebias fit writes it' in told
+
+
+def test_what_is_not_protected_is_named_or_refused(outcomes, capsys, tmp_path):
+    kept = tmp_path / "fit.npz"
+    words = ("--target", "pay", "--features", "x", "--weights", "weight", "--save", kept)
+    said(capsys, "fit", outcomes, "--loss", "least-squares", *words)
+    fit = sd.Fit.load(kept)
+    page = tmp_path / "page.html"
+    for value, code in (((), 0), ("weight", 1), ((1,), 1)):
+        replace(fit, diagnostics={**fit.diagnostics, "unprotected": value}).save(kept)
+        told = said(capsys, "report", kept, outcomes, "--out", page, code=code)
+        assert not code or "columns that are not protected is no names" in told
+    assert "Not protected, and released as it is: weight." in page.read_text()
+
+
+def test_the_fitted_loss_is_a_metric_under_noise_scales_where_its_correction_is_exact(folders, capsys, tmp_path):
+    kept = tmp_path / "fit.npz"
+    for loss, code in (("least-squares", 0), ("huber", 1)):
+        said(capsys, "fit", folders[0] / "csv", "--loss", loss, *ALL, "--save", kept)
+        told = said(capsys, "evaluate", kept, folders[0] / "csv", "--metric", "loss", code=code)
+        assert not code or "exact" in told

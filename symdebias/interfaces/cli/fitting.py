@@ -31,7 +31,7 @@ from symdebias.release import Noised, Release, load
 from symdebias.release.allocation import has_better_design
 from symdebias.release.choosing import apart
 from symdebias.release.folder import RECORDS
-from symdebias.solvers import Fit, literature, m_estimate
+from symdebias.solvers import Fit, literature, m_estimate, summary
 from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.saved_fit import SAVED_FIT
 
@@ -50,9 +50,8 @@ def fit(options: argparse.Namespace) -> None:
     outcome, known = Outcome.of(options, noised), KnownTerm.of(options)
     own = PerRecord.of(options, noised.release, _scaled(noised, outcome))
     if outcome is not None:
-        if known is not None:
-            known.require_in(noised.release)
-        noised = outcome.chosen(noised, _beside(known, own))
+        release, noised = noised.release, _with_target(noised, outcome, known, own)
+        outcome.require_apart(release, [*([] if known is None else [known.use]), *own.uses])
     loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
     noised, given = _taken_out(noised, known, own, loss)
     doubts = _doubts(noised, own)
@@ -80,7 +79,9 @@ def fit(options: argparse.Namespace) -> None:
         columns = {"per_record": own.as_json} if own.named else {}
         show({**_as_json(found, options.level), **chosen, **term, **columns, "records_fit_card": not doubts})
         return
-    summary = in_options(found.summary(options.level, original_units=_has_units(found)), options)
+    text = summary.as_text(
+        found, options.level, original_units=_has_units(found), worded=lambda said: in_options(said, options)
+    )
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
     if outcome is not None:
@@ -89,7 +90,7 @@ def fit(options: argparse.Namespace) -> None:
         print(known.note)
     for note in own.notes:
         print(note)
-    print(summary)
+    print(text)
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -99,12 +100,12 @@ def evaluate(options: argparse.Namespace) -> None:
     given |= {"radius": options.radius, "threshold": options.threshold, "label_model": options.label_model}
     if options.metric == "all":
         every = evaluate_all(found, noised.X, noised.y, **given)
+        every = replace(every, refused={name: in_options(reason, options) for name, reason in every.refused.items()})
         if not options.json:
-            print(in_options(every.table(options.level), options))
+            print(every.table(options.level))
             return
         estimates = [_of_estimate(one, options.level) for one in every.estimates.values()]
-        refused = {name: in_options(reason, options) for name, reason in every.refused.items()}
-        show({"metrics": estimates, "refused": refused})
+        show({"metrics": estimates, "refused": dict(every.refused)})
         return
     metric = found.corrected.declared if options.metric == "loss" else options.metric
     estimate = evaluate_one(found, noised.X, noised.y, metric=metric, **given)
@@ -174,13 +175,15 @@ def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> 
     noised = load(options.folder, in_memory=in_memory or outcome is not None)
     own = PerRecord.of_fit(options, found, noised.release, _scaled(noised, outcome))
     if outcome is not None:
-        noised = outcome.chosen(noised, _beside(known, own))
+        noised = _with_target(noised, outcome, known, own)
     noised, given = _taken_out(noised, known, own, found.corrected.declared)
     if found.corrected.release != noised.release:
         raise ValueError(
             "the fit was made on records of another release than this folder has. Name a folder with the same card."
         )
-    return found, noised, given
+    if known is not None:
+        found = known.kept(found)
+    return own.kept(found), noised, given
 
 
 def _scaled(noised: Noised, outcome: Outcome | None) -> list[str]:
@@ -188,9 +191,13 @@ def _scaled(noised: Noised, outcome: Outcome | None) -> list[str]:
     return columns_with_known_scale((noised if outcome is None else outcome.chosen(noised)).release)
 
 
-def _beside(known: KnownTerm | None, own: PerRecord) -> list[str]:
-    """Return the columns that have another use than that of a feature."""
-    return [*([] if known is None else [known.column]), *own.named]
+def _with_target(noised: Noised, outcome: Outcome, known: KnownTerm | None, own: PerRecord) -> Noised:
+    """Return records with an outcome as their target, and with columns of another use beside the features."""
+    # Of all columns there are: those of no use are left out next.
+    if known is not None:
+        known.require_in(noised.release, target=outcome.target)
+    own.require_in(noised.release, outcome.target, None if known is None else known.column)
+    return outcome.chosen(noised, [*([] if known is None else [known.column]), *own.named])
 
 
 def _taken_out(noised: Noised, known: KnownTerm | None, own: PerRecord, loss: Loss) -> tuple[Noised, dict[str, Any]]:
@@ -250,7 +257,8 @@ def _doubts(noised: Noised, own: PerRecord) -> str:
     named = ", ".join(f"{probe.column} ({probe.name})" for probe in check.flagged)
     return (
         f"the records do not fit their card: {named}. They were changed after the noise, and a fit that undoes the "
-        "noise of the card is wrong. Ask for them as they were released; sd.checks.check_records has the figures."
+        "noise of the card is wrong. Ask for them as they were released; in Python sd.checks.check_records "
+        "has the figures."
     )
 
 
@@ -272,7 +280,7 @@ def _designed(release: Release, loss: str) -> str:
 
 def _as_json(found: Fit, level: float) -> dict[str, Any]:
     seeded = bool(found.diagnostics.get("seeded"))
-    guarantee = None if seeded else found.guarantee
+    guarantee = None if seeded else summary.stated_guarantee(found)
     answer: dict[str, Any] = {
         "loss": str(found.corrected.declared.expression),
         "method": found.corrected.method,
@@ -280,6 +288,7 @@ def _as_json(found: Fit, level: float) -> dict[str, Any]:
         "seeded": seeded,
         "epsilon": None if guarantee is None else guarantee.epsilon,
         "delta": None if guarantee is None else guarantee.delta,
+        "unprotected": None if guarantee is None else list(guarantee.unprotected),
         "names": list(found.names),
         "theta": found.theta.tolist(),
     }

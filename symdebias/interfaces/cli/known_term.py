@@ -7,7 +7,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
-from symdebias.interfaces.cli.per_record import columns_without_noise
+from symdebias.interfaces.cli.per_record import columns_without_noise, damaged, is_by_name, not_protected
 from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
 from symdebias.release import Noised, Release
@@ -16,6 +16,7 @@ from symdebias.solvers import Fit
 
 # Where a saved fit tells which column it took.
 _KEPT = "known_term"
+_OPTIONS = ("offset", "exposure")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class KnownTerm:
     @classmethod
     def of(cls, options: argparse.Namespace) -> "KnownTerm | None":
         """Return what the words of a command name."""
-        given = ((option, getattr(options, option)) for option in ("offset", "exposure"))
+        given = ((option, getattr(options, option)) for option in _OPTIONS)
         return next((cls(option, column) for option, column in given if column is not None), None)
 
     @classmethod
@@ -49,11 +50,13 @@ class KnownTerm:
             They do not go together.
         """
         given, kept = cls.of(options), fit.diagnostics.get(_KEPT)
+        if _KEPT in fit.diagnostics and (not is_by_name(kept) or len(kept) != 1 or not set(kept) <= {*_OPTIONS}):
+            raise damaged(_KEPT)
         if not fit.diagnostics.get("offset"):
             if given is not None:
                 raise ValueError(f"{given} is for a fit with an offset, and this one has none. Leave it out.")
             return None
-        if not isinstance(kept, dict) or len(kept) != 1:
+        if kept is None:
             if given is None:
                 raise ValueError(
                     "this fit has an offset, and does not say which column it was. Name it by --offset, or by "
@@ -61,13 +64,18 @@ class KnownTerm:
                 )
             return given
         ((option, column),) = kept.items()
-        own = cls(str(option), str(column))
+        own = cls(option, column)
         if given not in (None, own):
             raise ValueError(f"{given} is not {own}, which this fit was made with. Leave it out: the fit says it.")
         return own
 
     def __str__(self) -> str:
         return f"--{self.option} {shown(self.column, 60)}"
+
+    @property
+    def use(self) -> tuple[str, str]:
+        """The option, and the column."""
+        return f"--{self.option}", self.column
 
     @property
     def note(self) -> str:
@@ -82,7 +90,7 @@ class KnownTerm:
 
     def kept(self, fit: Fit) -> Fit:
         """Return a fit that says which column its offset was."""
-        return replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json})
+        return not_protected(replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json}), [self.column])
 
     def taken_out(self, noised: Noised, loss: Loss) -> tuple[Noised, FloatArray]:
         """Return the records without the column, and the offset, shape (n,).
@@ -134,15 +142,15 @@ class KnownTerm:
 
     def require_in(self, release: Release, *, target: str | None = None) -> None:
         """Raise ValueError where a release has no such column of numbers without noise."""
-        numbers, _ = columns_without_noise(release)
+        numbers = [one for one in columns_without_noise(release)[0] if one != target]
         if self.column not in numbers:
             said, indicators = "no column of these records", release.categories.indicators
-            if self.column in indicators or self.column in [name for names in indicators.values() for name in names]:
+            if self.column == target:
+                said = "the target"
+            elif self.column in indicators or self.column in [name for names in indicators.values() for name in names]:
                 said = "one of categories, and no number"
             elif self.column in (release.columns or ()):
                 said = "a column with noise, and what is known of a record has none"
-            elif self.column == target:
-                said = "the target"
             public = ", ".join(numbers)
             others = (
                 f"Name one of those without noise: {public}." if public else "No column of numbers is without noise."

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from symdebias._domains import shown
-from symdebias.release import Noised
+from symdebias.interfaces.cli.per_record import damaged, is_by_name
+from symdebias.release import Noised, Release
 from symdebias.solvers import Fit
 
 # Where a saved fit tells which columns it took.
@@ -64,11 +65,17 @@ class Outcome:
     @classmethod
     def of_fit(cls, fit: Fit) -> "Outcome | None":
         """Return that of a saved fit."""
-        kept = fit.diagnostics.get(_KEPT)
-        if not isinstance(kept, dict) or set(kept) != {"target", "features"}:
+        if _KEPT not in fit.diagnostics:
             return None
+        kept = fit.diagnostics[_KEPT]
+        if not is_by_name(kept, but="features") or set(kept) != {"target", "features"}:
+            raise damaged(_KEPT)
         features = kept["features"]
-        return cls(str(kept["target"]), None if features is None else tuple(map(str, features)))
+        if features is None:
+            return cls(kept["target"], None)
+        if not isinstance(features, (list, tuple)) or not all(isinstance(one, str) for one in features):
+            raise damaged(_KEPT)
+        return cls(kept["target"], tuple(features))
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -78,6 +85,16 @@ class Outcome:
     def kept(self, fit: Fit) -> Fit:
         """Return a fit that says which columns it took."""
         return replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json})
+
+    def require_apart(self, release: Release, besides: Iterable[tuple[str, str]]) -> None:
+        """Raise ValueError where a column that has another use, after its option, is named as a feature as well."""
+        named = set(release.categories.released(self.features or ()))
+        for option, column in besides:
+            if not named.isdisjoint(release.categories.released([column])):
+                raise ValueError(
+                    f"{option} {shown(column, 60)} is one of --features as well, and a column has one use. Leave it "
+                    "out of one of them."
+                )
 
     def chosen(self, noised: Noised, beside: Iterable[str] = ()) -> Noised:
         """Return the records with the column as their target, and with columns of another use beside the features.

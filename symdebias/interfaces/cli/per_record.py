@@ -3,17 +3,19 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
+from symdebias.exceptions import FormatError
 from symdebias.noise import AdditiveNoise
 from symdebias.release import Noised, Release
 from symdebias.release.choosing import apart, without
 from symdebias.release.columns import as_json
 from symdebias.solvers import Fit
+from symdebias.solvers.summary import UNPROTECTED, unprotected_besides
 
 # Where a saved fit tells which columns it took.
 _KEPT = "per_record"
@@ -30,6 +32,25 @@ def columns_without_noise(release: Release) -> tuple[list[str], list[str]]:
     placed = {name for names in indicators.values() for name in names}
     numbers = [name for name in release.noiseless if name not in placed]
     return numbers, [name for name, names in indicators.items() if set(names) <= set(release.noiseless)]
+
+
+def not_protected(fit: Fit, columns: Sequence[str]) -> Fit:
+    """Return a fit that says of columns beside its features that they were released as they are."""
+    named = dict.fromkeys((*unprotected_besides(fit), *columns))
+    return replace(fit, diagnostics={**fit.diagnostics, UNPROTECTED: tuple(named)})
+
+
+def is_by_name(kept: Any, but: str = "") -> TypeGuard[dict[str, Any]]:
+    """Return whether a saved fit has columns by names, and at least one; one entry may be something else."""
+    return isinstance(kept, dict) and bool(kept) and all(isinstance(kept[name], str) for name in kept if name != but)
+
+
+def damaged(entry: str) -> FormatError:
+    """Return the error that a saved fit does not name its columns as fits do."""
+    return FormatError(
+        f'the entry "{entry}" of this fit does not name columns as symdebias fit writes it: the file was changed. Fit '
+        "again, or ask for the file as it was saved."
+    )
 
 
 @dataclass(frozen=True)
@@ -107,17 +128,27 @@ class PerRecord:
 
     @classmethod
     def _kept_by(cls, fit: Fit) -> "PerRecord":
-        kept = fit.diagnostics.get(_KEPT)
-        if not isinstance(kept, dict) or not set(kept) <= {*_ARGUMENTS, "noise_scale"}:
+        """Return those that a saved fit names; raise FormatError where it says of them what no fit says."""
+        if _KEPT not in fit.diagnostics:
             return cls()
+        kept = fit.diagnostics[_KEPT]
+        if not is_by_name(kept, but="noise_scale") or not set(kept) <= {*_ARGUMENTS, "noise_scale"}:
+            raise damaged(_KEPT)
         scales = kept.get("noise_scale", {})
-        columns = {str(name): str(column) for name, column in kept.items() if name != "noise_scale"}
-        return cls(columns, {str(name): str(one) for name, one in scales.items()} if isinstance(scales, dict) else {})
+        if "noise_scale" in kept and not is_by_name(scales):
+            raise damaged(_KEPT)
+        return cls({name: column for name, column in kept.items() if name != "noise_scale"}, scales)
 
     @property
     def named(self) -> tuple[str, ...]:
         """All columns that say something, each once."""
         return tuple(dict.fromkeys((*self.columns.values(), *self.scales.values())))
+
+    @property
+    def uses(self) -> list[tuple[str, str]]:
+        """Each option with its column, or one of its columns."""
+        scales = (("--noise-scale", column) for column in dict.fromkeys(self.scales.values()))
+        return [*((f"--{name}", column) for name, column in self.columns.items()), *scales]
 
     @property
     def notes(self) -> list[str]:
@@ -136,7 +167,9 @@ class PerRecord:
 
     def kept(self, fit: Fit) -> Fit:
         """Return a fit that says which columns these were."""
-        return replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json}) if self.named else fit
+        if not self.named:
+            return fit
+        return not_protected(replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json}), self.named)
 
     def taken_out(self, noised: Noised, beside: str | None = None) -> tuple[Noised, dict[str, Any]]:
         """Return the records without these columns, and the arguments of a solver that are made of them.
@@ -155,7 +188,7 @@ class PerRecord:
         """
         if not self.named:
             return noised, {}
-        self._require_in(noised.release, None if noised.y is None else noised.target_name, beside)
+        self._require_left(noised.release, None if noised.y is None else noised.target_name, beside)
         rest, own = apart(noised, self.named)
         given: dict[str, Any] = {_ARGUMENTS[name]: own[column] for name, column in self.columns.items()}
         if "weights" in self.columns:
@@ -173,7 +206,7 @@ class PerRecord:
         """Return a release without these columns, for records whose target has this name; see `taken_out`."""
         if not self.named:
             return release
-        self._require_in(release, target, beside)
+        self._require_left(release, target, beside)
         return without(release, self.named)
 
     def _scales(self, release: Release, own: Mapping[str, FloatArray]) -> FloatArray:
@@ -212,8 +245,9 @@ class PerRecord:
     def _said(self, option: str, column: str | None = None) -> str:
         return f"--{option.replace('_', '-')} {shown(self.columns[option] if column is None else column, 60)}"
 
-    def _require_in(self, release: Release, target: str | None, beside: str | None) -> None:
-        numbers, categories = columns_without_noise(release)
+    def require_in(self, release: Release, target: str | None, beside: str | None = None) -> None:
+        """Raise ValueError where a release has no such columns without noise; see `left`."""
+        numbers, categories = ([one for one in names if one != target] for names in columns_without_noise(release))
         for option, column in (*self.columns.items(), *(("noise_scale", one) for one in self.scales.values())):
             allowed = [*numbers, *categories] if option == "clusters" else numbers
             if column in allowed and column != beside:
@@ -221,17 +255,20 @@ class PerRecord:
             said = "no column of these records"
             if column == beside:
                 said = "the offset or the exposure as well"
+            elif column == target:
+                said = "the target"
             elif column in categories:
                 said = "one of categories, and no number"
             elif column in (release.columns or ()) or column in release.categories.indicators:
                 said = "a column with noise, or a part of one, and what is known of a record has none"
-            elif column == target:
-                said = "the target"
             others = ", ".join(one for one in allowed if one != beside)
             raise ValueError(
                 f"{self._said(option, column)} is {said}. "
                 + (f"Name one of those without noise: {others}." if others else "No such column is without noise.")
             )
+
+    def _require_left(self, release: Release, target: str | None, beside: str | None) -> None:
+        self.require_in(release, target, beside)
         left = set(release.columns or ()) - set(release.categories.released(self.named)) - {beside}
         if not left and not release.fit_intercept:
             raise ValueError(f"no column is left to fit beside {', '.join(self.named)}. Fit records with another one.")
