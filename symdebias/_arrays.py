@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import SCALE, LabelSet, shown, spell
-from symdebias._names import written_otherwise
+from symdebias._names import advice_on_spelling
 from symdebias._tables import by_itself as by_itself
 from symdebias._tables import check_same_index as check_same_index
 from symdebias._tables import column_like as column_like
@@ -99,10 +99,9 @@ def features_array(
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {shown_names(extra)}" if extra else "")
             )
-            otherwise = written_otherwise(missing, map(str, extra))
-            if otherwise:
-                differing = ", ".join(f"{name} differs in {what}" for name, what in otherwise.items())
-                raise ValueError(f"{told}. Names are matched letter by letter, and {differing}: correct either.")
+            advice = advice_on_spelling(missing, map(str, extra))
+            if advice:
+                raise ValueError(f"{told}. {advice}")
             spread = [name for name in extra if any(one.startswith(f"{name}=") for one in missing)]
             if spread and {one.partition("=")[0] for one in missing} <= set(spread):
                 raise ValueError(

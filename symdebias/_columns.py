@@ -20,7 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from symdebias._domains import seen
-from symdebias._names import written_otherwise
+from symdebias._names import advice_on_spelling
 
 # Of one field, in characters; the limit of the standard library is that of the whole process.
 _LONGEST_FIELD = 100_000
@@ -230,10 +230,7 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
                 "index=False) does it where decimals have commas."
             )
         # What is declared is known; what the same name has in another spelling tells nothing of a record.
-        otherwise = written_otherwise(missing, header)
-        if otherwise:
-            differing = ", ".join(f"{one} differs in {what}" for one, what in otherwise.items())
-            advice = f"Names are matched letter by letter, and {differing}: correct either."
+        advice = advice_on_spelling(missing, header) or advice
         count = f"{len(header)} column{'' if len(header) == 1 else 's'}"
         raise ValueError(f"{name} has no column named {', '.join(missing)}; it has {count}. {advice}")
     places = [header.index(one) for one in wanted]

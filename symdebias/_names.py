@@ -42,6 +42,12 @@ def meant(text: str, own: Collection[str], others: Mapping[str, str]) -> str | N
     return others.get(asked, asked) or None
 
 
+def advice_on_spelling(missing: Iterable[str], found: Iterable[str]) -> str:
+    """Return what to say of names that are there in another spelling; nothing where none is."""
+    differing = ", ".join(f"{name} differs in {what}" for name, what in written_otherwise(missing, found).items())
+    return differing and f"Names are matched letter by letter, and {differing}: correct either."
+
+
 def written_otherwise(missing: Iterable[str], found: Iterable[str]) -> dict[str, str]:
     """Return which names are there in another spelling that looks the same, or nearly: each with what differs.
 

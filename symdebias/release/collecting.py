@@ -257,10 +257,8 @@ def _whole(value: Any) -> Decimal | None:
     if isinstance(value, (float, np.floating)):
         return None
     try:
-        return Decimal(
-            value.strip() if isinstance(value, str) else int(value) if isinstance(value, np.integer) else value
-        )
-    except (ArithmeticError, TypeError, ValueError):
+        return Decimal(str(value).strip())
+    except ArithmeticError:
         return None
 
 
