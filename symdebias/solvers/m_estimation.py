@@ -64,6 +64,9 @@ _LONGEST_COPIED = 2 * CHUNK
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records: once
 # more where it is that of another correction.
 _ROUGH, _CORRECTIONS = 1e-3, 1
+# How many steps are taken on it: where it has a minimum they are few, and noise that is little for all records may rule
+# so few.
+_STEPS_ON_A_PART = 10
 # Where that part has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 1.5
 
@@ -666,7 +669,9 @@ class _Search:
         part = self._part.under(records.correction)
         try:
             derivatives, _ = part.derivatives_or_differences(self.metric)
-            root = newton(part, derivatives, theta, self.penalty, near, arrived=_ROUGH, with_meat=False)
+            root = newton(
+                part, derivatives, theta, self.penalty, near, arrived=_ROUGH, with_meat=False, most=_STEPS_ON_A_PART
+            )
         except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
             return None
         return root if root.is_minimum else None

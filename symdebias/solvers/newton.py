@@ -55,6 +55,7 @@ def newton(
     has_noisy_curvature: bool = True,
     arrived: float = _ARRIVED,
     with_meat: bool = True,
+    most: int = _STEPS,
 ) -> Root:
     """Return the minimum of the mean corrected loss plus penalty'theta^2/2 in a set, from a theta in it.
 
@@ -65,7 +66,7 @@ def newton(
     theta a step away from the minimum, so that covariances are accumulated at once, and no search begins where the
     curvature is negative; `has_noisy_curvature` that small curvatures may be the noise's own (without, all but those of
     rounding are taken as they are); `arrived` how short the last step is, relative to theta, both in units of the
-    released score; `with_meat` that the outer products of gradients are wanted.
+    released score; `with_meat` that the outer products of gradients are wanted; `most` how many steps are taken.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def newton(
     value = before.loss + 0.5 * float(penalty @ theta**2)
     last, curved = math.inf, 0.0
     share_kept = LEAST_SHARE if has_noisy_curvature else _FLAT
-    for step in range(1, _STEPS + 1):
+    for step in range(1, most + 1):
         gradient = before.gradient + penalty * theta
         try:
             metric = near.metric_at(before.hessian + ridge)
@@ -152,7 +153,7 @@ def newton(
             )
         theta, before, value, last = point, after, risk, size
     raise DivergenceError(
-        f"Newton's method did not settle in {_STEPS} steps (the last one moved theta by {last:.3g} of its length): the "
+        f"Newton's method did not settle in {most} steps (the last one moved theta by {last:.3g} of its length): the "
         "mean corrected loss has no clear minimum near the pilot. Raise l2, use more records, or release with less "
         "noise."
     )

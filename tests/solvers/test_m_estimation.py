@@ -723,6 +723,25 @@ def test_a_part_of_many_records_tells_where_a_surrogate_belongs(monkeypatch):
     assert sd.sgd(corrected, X, y, start=[2.6, -1.2], **options).diagnostics["stages"] > 1
 
 
+def test_a_part_that_the_noise_rules_is_left_soon(monkeypatch):
+    """Of 500 records the surrogate for 100,000 has no minimum: sixty steps followed the noise to where none was."""
+    corrected, X, y = noisy_scores(16)
+    module = sys.modules["symdebias.solvers.m_estimation"]
+    for name, value in (("_MANY", 100_000), ("_THINNED", 200), ("_MUCH_MORE", 0)):
+        monkeypatch.setattr(module, name, value)
+    passed, taken = Records.derivatives, []
+
+    def derivatives(self):
+        found = passed(self)
+        return lambda *arguments: (taken.append(len(self)), found(*arguments))[1]
+
+    monkeypatch.setattr(Records, "derivatives", derivatives)
+    fit = sd.m_estimate(corrected, X, y)
+    assert 0 < taken.count(500) < 40
+    step = np.linalg.solve(fit.corrected.mean_hessian(fit.theta, X, y), fit.corrected.mean_gradient(fit.theta, X, y))
+    assert np.all(np.abs(step) < 1e-3 * fit.standard_errors)
+
+
 @pytest.mark.parametrize("is_sorted", [False, True])
 def test_of_many_records_two_passes_are_taken(monkeypatch, is_sorted):
     """A part tells the rest: one gradient of all records, one pass with all derivatives, and theta is their root."""
