@@ -73,6 +73,7 @@ class Labelled:
     mixing: FloatArray | None = None
     # Of shape (k,): how far the mean of the corrected loss is from the loss, by label, where no parameter changes that.
     offsets: FloatArray | None = None
+    pair: tuple[float, float] | None = None  # The values of a target of two, the lower first, that has no noise.
 
 
 def without_correction(loss: Loss) -> Labelled:
@@ -140,7 +141,8 @@ def label_noise_undone(
                 "one noise, which is undone in residuals alone. Use a loss of the residual."
             )
         # The noise of a vector of features and target is undone with that of the features.
-        return _of_values(loss, expression)
+        found, values = _of_values(loss, expression), loss.target_values
+        return replace(found, pair=values) if noise is None and values is not None and len(values) == 2 else found
     if loss.target_values is not None and len(loss.target_values) == 2:
         # Affine on its two values: additive noise of mean 0 leaves that unbiased.
         return Labelled(_split(loss, expression, loss.target), notes=(AFFINE,))

@@ -46,11 +46,14 @@ from symdebias.transforms import (
     second_derivative,
     truncated_series,
 )
+from symdebias.transforms.channel import rational
 from symdebias.zonal import ZonalNoise
 
 # A finite operator of a higher order loses all digits and has no use: the variance explodes long before.
 _MOST_COEFFICIENTS = 120
 _HIGHEST_ORDER = 24
+# A loss of the margin has at most this share of the operations that it has by labels.
+_MUCH_SHORTER = 0.5
 
 
 def uncorrected(problem: ScoreProblem) -> Derivation:
@@ -114,7 +117,33 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
         build.expression = stable.rewrite(build.expression)
     if levels and not build.configurations:
         sum_over_configurations(problem, build, ())
+    if problem.labelled.pair is not None and len(problem.scores) == 1:
+        build.expression = of_margin(build.expression, problem.scores[0], problem.target, problem.labelled.pair)
     return finish(problem, build)
+
+
+def of_margin(expression: sp.Expr, score: sp.Symbol, target: sp.Symbol, pair: tuple[float, float]) -> sp.Expr:
+    """Return a loss of two labels as one of the margin, f(u) for the upper and f(-u) for the lower, if it is one.
+
+    Where that is not much shorter than what is summed over the labels, it is left as it is.
+
+    Examples
+    --------
+    >>> u, y = sp.symbols("u y", real=True)
+    >>> of_margin((1 + y) * sp.exp(-u) / 2 + (1 - y) * sp.exp(u) / 2, u, y, (-1.0, 1.0))
+    exp(-u*y)
+    """
+    low, high = map(rational, pair)
+    upper, lower = (expression.xreplace({target: value}) for value in (high, low))
+    if upper.xreplace({score: -score}) != lower:
+        return expression
+    sign = sp.Dummy(real=True)
+    found = upper.xreplace({score: score * sign}).replace(
+        lambda part: part.is_Pow and part.base == sign and part.exp.is_Integer, lambda power: sign ** (power.exp % 2)
+    )
+    if found.count_ops() > _MUCH_SHORTER * expression.count_ops():
+        return expression
+    return found.xreplace({sign: (2 * target - low - high) / (high - low)})
 
 
 def by_series(problem: ScoreProblem, order: int) -> Derivation:
