@@ -52,8 +52,8 @@ from symdebias.zonal import ZonalNoise
 # A finite operator of a higher order loses all digits and has no use: the variance explodes long before.
 _MOST_COEFFICIENTS = 120
 _HIGHEST_ORDER = 24
-# A loss of the margin has at most this share of the operations that it has by labels.
-_MUCH_SHORTER = 0.5
+# A loss of the margin has at most this share of the operations that it has by labels: multiplications by signs count.
+_MUCH_SHORTER = 0.65
 
 
 def uncorrected(problem: ScoreProblem) -> Derivation:
