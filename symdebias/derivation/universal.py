@@ -6,7 +6,7 @@ Whatever the noise of a column, exp(lambda u) is a product over columns, and eac
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import NO_WAVES, AdditiveNoise
 from symdebias.release.design import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum, spherical_factor
+from symdebias.transforms.moments import ARGUMENT, inverse_moments
 from symdebias.zonal import ZonalNoise
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
@@ -41,9 +42,9 @@ def as_exponentials(problem: ScoreProblem, expression: sp.Expr) -> ExponentialSu
     except NoExactCorrectionError:
         return None
     flat = all(mode.value == 0 for mode in terms.modes)
+    waves = any(mode.imaginary for mode in terms.modes)
     usable = (
-        part.own_noise is not None
-        and (flat or part.own_noise.inverse_polynomial is not None or part.own_noise.inverse_differences is not None)
+        part.own_noise is not None and (flat or _form(part.own_noise, None, waves=waves) is not None)
         for part in problem.others
     )
     return terms if all(usable) else None
@@ -132,17 +133,11 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
         if all(symbol is None for symbol in symbols):
             continue
         families, constants = [], []
-        by_form: dict[tuple[str, int], list[tuple[Linear, tuple[float, ...]]]] = {}
-        for part in problem.others:
-            form, numbers = _form(part.own_noise, mode.order)
-            by_form.setdefault((form, len(numbers)), []).append((part, numbers))
-        for (form, length), members in by_form.items():
-            theta = sp.Symbol("b0", real=True)
-            symbols_of = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))
-            whole = _factor(form, symbols_of, z * theta, imaginary=mode.imaginary)
-            entries = tuple(_taylor(whole, z, mode.value, mode.order))
-            families.append(FactorFamily(tuple(part.parameter for part, _ in members), (theta,), symbols_of, entries))
-            constants += [numbers for _, numbers in members]
+        theta = sp.Symbol("b0", real=True)
+        for form, members in _by_form(problem.others, mode.order if flat else None, waves=mode.imaginary).items():
+            entries = tuple(_taylor(form.at(z * theta, imaginary=mode.imaginary), z, mode.value, mode.order))
+            families.append(FactorFamily(tuple(part.parameter for part in members), (theta,), form.constants, entries))
+            constants += list(members.values())
         monomials = tuple((k,) for k in range(mode.order + 1))
         build.groups.append(FactorGroup(tuple(symbols), monomials, tuple(families)))
         build.constants[f"factors{len(build.groups) - 1}"] = np.concatenate(list(map(np.asarray, constants)))
@@ -168,18 +163,10 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
     theta, w = sp.Symbol("b0", real=True), sp.Symbol("frequency", positive=True)
     families: list[FactorFamily] = []
     constants: list[tuple[float, ...]] = [(build.frequency,)]
-    by_form: dict[tuple[str, int], list[tuple[Linear, tuple[float, ...]]]] = {}
-    for part in problem.others:
-        assert part.own_noise is not None
-        if part.own_noise.inverse_polynomial is None and part.own_noise.inverse_differences is None:
-            raise NoExactCorrectionError(f"the characteristic function {part.own_noise.formula} {NO_WAVES}.")
-        form, numbers = _form(part.own_noise, 0)
-        by_form.setdefault((form, len(numbers)), []).append((part, numbers))
-    for (form, length), members in by_form.items():
-        symbols = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))
-        factor = _factor(form, symbols, w * theta, imaginary=True)
-        families.append(FactorFamily(tuple(part.parameter for part, _ in members), (theta,), symbols, (factor,)))
-        constants += [numbers for _, numbers in members]
+    for form, members in _by_form(problem.others, None, waves=True).items():
+        factor = form.at(w * theta, imaginary=True)
+        families.append(FactorFamily(tuple(part.parameter for part in members), (theta,), form.constants, (factor,)))
+        constants += list(members.values())
     names = tuple(free_symbol(f"q_{order}", build.expression, real=True) for order in range(1, len(terms.waves) + 1))
     build.groups.append(WaveGroup(names, w, tuple(families)))
     build.constants[f"factors{len(build.groups) - 1}"] = np.concatenate(list(map(np.asarray, constants)))
@@ -196,26 +183,65 @@ def _twin(terms: ExponentialSum, index: int) -> int:
     )
 
 
-def _form(noise: AdditiveNoise | None, order: int) -> tuple[str, tuple[float, ...]]:
-    """Return how a column's factor is written, and its numbers."""
-    assert noise is not None
-    if noise.inverse_polynomial is not None:
-        return "polynomial", noise.inverse_polynomial[1:]
-    if noise.inverse_differences is not None:
-        return "differences", tuple(number for pair in noise.inverse_differences for number in pair)
-    return "polynomial", even_coefficients(noise, order)[1:]
+@dataclass(frozen=True)
+class _Form:
+    """How the factors of some columns are written: 1/E exp(z e) of `ARGUMENT` and constants of a column."""
+
+    expression: sp.Expr
+    constants: tuple[sp.Symbol, ...]
+
+    def at(self, argument: sp.Expr, *, imaginary: bool) -> sp.Expr:
+        """Return it for z the argument, or i times it: real for noise symmetric about 0."""
+        return self.expression.xreplace({ARGUMENT: sp.I * argument if imaginary else argument})
 
 
-def _factor(form: str, numbers: Sequence[sp.Symbol], argument: sp.Expr, *, imaginary: bool) -> sp.Expr:
-    """Return 1/E exp(z e) for z the argument, or i times it: real for noise symmetric about 0."""
-    if form == "polynomial":
-        sign = 1 if imaginary else -1
-        return 1 + sp.Add(*(sign**k * c * argument ** (2 * k) for k, c in enumerate(numbers, start=1)))
-    wave = sp.cos if imaginary else sp.cosh
-    # The offsets come in pairs of either sign with the same weight.
-    return sp.Add(
-        *(weight * wave(offset * argument) for offset, weight in zip(numbers[::2], numbers[1::2], strict=True))
-    )
+def _by_form(
+    columns: Sequence[Linear], order: int | None, *, waves: bool
+) -> dict[_Form, dict[Linear, tuple[float, ...]]]:
+    """Return columns by the form of their factors, each with its numbers; see `_form`.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A column's noise has none.
+    """
+    found: dict[_Form, dict[Linear, tuple[float, ...]]] = {}
+    for part in columns:
+        assert part.own_noise is not None
+        known = _form(part.own_noise, order, waves=waves)
+        if known is None:
+            raise NoExactCorrectionError(f"the characteristic function {part.own_noise.formula} {NO_WAVES}.")
+        form, numbers = known
+        found.setdefault(form, {})[part] = numbers
+    return found
+
+
+def _form(noise: AdditiveNoise, order: int | None, *, waves: bool) -> tuple[_Form, tuple[float, ...]] | None:
+    """Return how a column's factor is written, and its numbers, or None where there is no such form.
+
+    With an order it is right about 0, to that power; `waves` asks for one of imaginary arguments, where the factor of
+    other noise has poles.
+    """
+    if noise.inverse_polynomial is None and noise.inverse_differences is not None:
+        offsets, weights = zip(*noise.inverse_differences, strict=True)
+        symbols = _constants(2 * len(offsets))
+        # The offsets come in pairs of either sign with the same weight.
+        pairs = zip(symbols[::2], symbols[1::2], strict=True)
+        numbers = tuple(number for pair in zip(offsets, weights, strict=True) for number in pair)
+        return _Form(sp.Add(*(weight * sp.cosh(offset * ARGUMENT) for offset, weight in pairs)), symbols), numbers
+    coefficients = noise.inverse_polynomial
+    if coefficients is None and order is not None:
+        coefficients = even_coefficients(noise, order)
+    if coefficients is not None:
+        symbols = _constants(len(coefficients) - 1)
+        powers = ((-1) ** k * c * ARGUMENT ** (2 * k) for k, c in enumerate(symbols, start=1))
+        return _Form(1 + sp.Add(*powers), symbols), coefficients[1:]
+    moments = None if waves else inverse_moments(noise)
+    return None if moments is None else (_Form(moments.expression, moments.constants), moments.numbers)
+
+
+def _constants(count: int) -> tuple[sp.Symbol, ...]:
+    return tuple(sp.Symbol(f"w{k}", real=True) for k in range(count))
 
 
 def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, place: int) -> Any:
