@@ -134,7 +134,7 @@ class AdditiveNoise:
         if not self._is_symmetric():
             raise ValueError(
                 f"the characteristic function {self.formula} is not real: the noise is not symmetric about 0, and "
-                "noise is undone by its even moments alone. Give it a random sign where it is drawn: then it is symmetric."
+                "noise is undone by its even moments alone. Give it a random sign where it is drawn."
             )
         end = self._end_of_moments()
         if end is not None:
