@@ -341,13 +341,7 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
     else:
         if is_whole and inflation <= _REASONABLE_INFLATION:
             return exact
-        variance = reference_variance(exact.at(columns_to_show(loss, exact.release)))
-        level = "this noise" if settings else f"a score with noise of variance {variance:g}"
-        alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"
-        reason = (
-            f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
-            f"uncorrected ones at {level}{alone}"
-        )
+        reason = _price(exact, inflation, settings, is_whole=is_whole)
         try:
             CorrectedLoss(loss, release, Surrogate())
         except NoExactCorrectionError:
@@ -358,8 +352,24 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
         raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
 
 
+def _price(exact: CorrectedLoss, inflation: float, settings: dict[str, float], *, is_whole: bool) -> str:
+    """Say why an exact correction is passed over where there is a surrogate."""
+    if math.isnan(inflation):
+        return (
+            "what the exact correction costs is not known, as noise of the release states no density "
+            "(give AdditiveNoise its density)"
+        )
+    variance = reference_variance(exact.at(columns_to_show(exact.declared, exact.release)))
+    level = "this noise" if settings else f"a score with noise of variance {variance:g}"
+    alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"
+    return (
+        f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
+        f"uncorrected ones at {level}{alone}"
+    )
+
+
 def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:
-    """Return what `gradient_inflation` says of an exact correction.
+    """Return what `gradient_inflation` says of an exact correction; NaN where noise states no density for it.
 
     Raises
     ------
@@ -367,6 +377,9 @@ def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:
         There is none.
     """
     correction = exact.at(columns_to_show(exact.declared, exact.release))
+    noises = [mechanism.noise for _, mechanism in exact.release.groups] + [exact.release.target_noise]
+    if any(isinstance(one, AdditiveNoise) and one.density is None and not one.is_gaussian for one in noises):
+        return math.nan
     return gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
 
 
@@ -425,7 +438,8 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
             series += f" ({told} for scores up to 2 with noise of variance 1 each)"
     written = str(loss.expression)
     if len(written) > _LONGEST_SHOWN:
-        written = f"{loss.name or 'this loss'} of {len(loss.scores)} scores"
+        count = len(loss.scores)
+        written = f"{loss.name or 'this loss'} of {'one score' if count == 1 else f'{count} scores'}"
     return (
         f"No method corrects {written} under this release:\n"
         f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n"

@@ -58,14 +58,15 @@ def declared_state(instance: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AdditiveNoise:
-    """Noise of mean 0 that is added to each coordinate, independently unless a covariance says otherwise.
+    """Noise that is symmetric about 0 and added to each coordinate, independently unless a covariance says otherwise.
 
     Parameters
     ----------
     variance : float
         Its variance per coordinate, positive; the largest where coordinates differ.
     characteristic_function : sympy.Expr
-        phi(w) = E exp(i w e) of one coordinate as a real expression in `FREQUENCY`, the symbol w.
+        phi(w) = E exp(i w e) of one coordinate as an expression in `FREQUENCY`, the symbol w. It is real, as the noise
+        is symmetric about 0.
     density : sympy.Expr, optional
         Its density in `VALUE`; with a `step` the probability of that value. Quadrature needs it; corrections
         do without.
@@ -82,8 +83,8 @@ class AdditiveNoise:
     TypeError
         The characteristic function is not a SymPy expression.
     ValueError
-        It has other symbols, its curvature at 0 is not that of the variance, or exponential moments end before
-        ``tail_rate``.
+        It has other symbols, its curvature at 0 is not that of the variance, it is not real, or exponential moments end
+        before ``tail_rate``.
 
     Examples
     --------
@@ -130,6 +131,11 @@ class AdditiveNoise:
                 f"the characteristic function {phi} is not that of noise with mean 0 and the variance "
                 f"{self.variance!r}. It must be 1 - variance w^2/2 near 0: correct one of the two."
             )
+        if not self._is_symmetric():
+            raise ValueError(
+                f"the characteristic function {self.formula} is not real: the noise is not symmetric about 0, and "
+                "noise is undone by its even moments alone. Give it a random sign where it is drawn."
+            )
         end = self._end_of_moments()
         if end is not None:
             raise ValueError(
@@ -150,6 +156,14 @@ class AdditiveNoise:
             return [complex(math.nan)]
         curvatures = (2 * (start - exact.xreplace({FREQUENCY: w})) * 10**240 for w in (step, -step))
         return [complex(curvature.evalf(40, maxn=2000)) for curvature in curvatures]
+
+    def _is_symmetric(self) -> bool:
+        """Whether the characteristic function is real, at some frequencies of the size of one over the deviation."""
+        if not self.characteristic_function.has(sp.I):
+            return True
+        exact, deviation = exactly(self.characteristic_function), math.sqrt(self.variance)
+        values = (exact.xreplace({FREQUENCY: sp.Rational(share / deviation)}) for share in (0.3, 1.0, 1.7))
+        return all(abs(complex(value.evalf(20)).imag) < 1e-9 for value in values)
 
     def _end_of_moments(self) -> float | None:
         """Return about where exponential moments end if that is before the stated rate, else None.

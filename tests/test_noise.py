@@ -73,6 +73,8 @@ BAD_NOISE = [
     (1.0, sp.exp(-(sp.Symbol("t") ** 2) / 2), ValueError, "has the symbols t"),
     (1.0, sp.exp(-(W**2)), ValueError, "not that of noise with mean 0 and the variance 1.0"),
     (1.0, sp.exp(-(W**2) / 2 + sp.I * W), ValueError, "mean 0"),
+    # An exponential number less its mean.
+    (1.0, sp.exp(-sp.I * W) / (1 - sp.I * W), ValueError, "the noise is not symmetric about 0"),
     (1.0, sp.exp(-sp.Abs(W)), ValueError, "not that of noise"),
     (1.0, sp.Integer(1), ValueError, "not that of noise"),
     (0.0, sp.Integer(1), ValueError, "variance=0.0 is too small"),
@@ -87,6 +89,10 @@ BAD_NOISE = [
 def test_noise_that_is_refused(variance, phi, error, message):
     with pytest.raises(error, match=message):
         AdditiveNoise(variance, phi)
+
+
+def test_a_real_characteristic_function_may_be_written_in_complex_numbers():
+    assert AdditiveNoise(2.0, 1 / ((1 - sp.I * W) * (1 + sp.I * W)), tail_rate=1.0).inverse_polynomial == (1.0, 1.0)
 
 
 def test_channels_hold_plain_numbers():

@@ -13,6 +13,7 @@ from symdebias.declared import DeclaredLoss
 from symdebias.derivation import scores as derivation_of_scores
 from symdebias.derivation.methods import Problem, Surrogate
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.noise import FREQUENCY, AdditiveNoise
 
 pytestmark = pytest.mark.newest
 
@@ -113,6 +114,34 @@ def test_bias_does_not_change_with_the_noise(noise, loss):
         np.testing.assert_allclose(seen.weights @ gradients, own * rows[0], atol=1e-8 * scale)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        Y**2 * sp.log(1 + sp.exp(U)) - U * Y,
+        # Ordered answers, each picked by a polynomial of the label that is 1 there and 0 at the others.
+        sp.log(1 + sp.exp(U + 1)) * (Y - 1) * (Y - 2) / 2
+        + sp.log(1 + sp.exp(1 - U)) * Y * (Y - 1) / 2
+        + U**2 * Y * (2 - Y),
+    ],
+    ids=["a power of the label", "answers picked by polynomials"],
+)
+def test_a_loss_that_bends_in_labels_that_are_seen_is_that_of_each_label(expression):
+    loss = sd.Loss(expression, score=U, target=Y, target_values=(0, 1, 2))
+    corrected = sd.debias(loss, sd.Release({"a": NORMAL}), radius=3.0, score_variance=0.25, n=1e5)
+    assert corrected.method == "surrogate"
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    for label, score in [(0, -0.8), (1, 0.4), (2, 0.9), (2, -1.2)]:
+        seen = corrected.loss([0.5], (score / 0.5 + nodes)[:, None], np.full(60, float(label)))
+        wanted = float(expression.subs({U: score, Y: label}))
+        assert seen @ weights / weights.sum() == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_loss_that_bends_in_many_labels_has_no_surrogate():
+    loss = sd.Loss(sp.log(1 + sp.exp(U)) * Y**2, score=U, target=Y, target_values=range(13))
+    with pytest.raises(NoExactCorrectionError, match="13 labels are too many"):
+        sd.debias(loss, sd.Release(NORMAL))
+
+
 @pytest.mark.exhaustive
 def test_records_with_noise_of_their_own():
     """Three records, each with its own scale: the mean of each is the surrogate of its true score."""
@@ -203,6 +232,17 @@ def test_automatic_choice_says_why():
     # Never a series without being asked, and exact where the mechanism allows it.
     laplace = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
     assert sd.debias(sd.losses.logistic(), laplace).method == "exact"
+
+
+def test_noise_without_a_density_has_the_exact_correction_whose_cost_is_not_known():
+    class Silent(sd.LaplaceMechanism):
+        @property
+        def noise(self):
+            return AdditiveNoise(2.25, sp.exp(-(FREQUENCY**2) / 8) / (1 + FREQUENCY**2), tail_rate=1.0)
+
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(Silent.from_scale(1.0)))
+    assert corrected.is_exact
+    assert "no density" in corrected.reason
 
 
 def test_an_exact_correction_of_enormous_variance_is_passed_over():

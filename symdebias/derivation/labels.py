@@ -182,6 +182,26 @@ def _of_values(loss: Loss, expression: sp.Expr) -> Labelled:
     return _looked_up(loss, expression, np.eye(len(loss.target_values)))
 
 
+def label_by_label(loss: Loss, labelled: Labelled) -> Labelled:
+    """Return a loss that is linear in what stands for the target: where it bends in labels, a weight for each of them.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The labels are too many for that.
+    """
+    is_linear = loss.target_values is None or labelled.by_class or is_affine(labelled.expression, loss.target)
+    if labelled.levels or (not is_linear and _is_long(loss)):
+        count = len(loss.target_values or ())
+        raise NoExactCorrectionError(
+            f"surrogates stand for the loss of each label by itself, and {count} labels are too many. "
+            "Use a loss that is affine in the target, or features whose noise is undone exactly for this one."
+        )
+    if is_linear:
+        return labelled
+    return _looked_up(loss, _tidy_loss(loss), np.eye(len(loss.target_values or ())))
+
+
 def _is_long(loss: Loss) -> bool:
     """Whether kernels loop over the labels; a loss that asks which label it is has to be written out."""
     assert loss.target_values is not None

@@ -405,8 +405,8 @@ def _operators(problem: ScoreProblem, build: Build) -> None:
         noise = hopeless[0].own_noise
         assert noise is not None
         raise NoExactCorrectionError(
-            f"noise with the characteristic function {noise.formula} has no finite inverse: its "
-            "telescoping sums do not end. Only polynomials of the score are corrected under it."
+            f"noise with the characteristic function {noise.formula} has no finite inverse: one over it is neither a "
+            "polynomial nor a finite sum of waves. Only polynomials of the score are corrected under it."
         )
     if smooth:
         require_smooth(build.expression, scores, "the noise is undone by derivatives, and ")

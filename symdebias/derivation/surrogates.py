@@ -24,7 +24,7 @@ from symdebias.codegen import stable
 from symdebias.codegen.functions import LOW_POWER
 from symdebias.codegen.numeric import numeric
 from symdebias.derivation.configurations import sum_over_configurations
-from symdebias.derivation.labels import Labelled, is_affine, label_noise_undone
+from symdebias.derivation.labels import Labelled, is_affine, label_by_label, label_noise_undone
 from symdebias.derivation.problem import Build, ScoreProblem, finish
 from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.derivation.universal import Factor, column_factors, group_factor, normal_factor
@@ -295,12 +295,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
         width = _width(written, residual)
         part = _part(written, residual, sp.Integer(1), 1.0, is_residual=True, width=width)
         return SurrogateParts(residual, score - target, labelled, noise, (part,), target, width=width)
-    labelled = label_noise_undone(loss, release, symbols, rewrite=True)
-    if labelled.levels:
-        raise NoExactCorrectionError(
-            f"surrogates stand for the loss of each label by itself, and {len(labelled.levels)} labels are too many. "
-            "Use a loss that is affine in the target, or features whose noise is undone exactly for this one."
-        )
+    labelled = label_by_label(loss, label_noise_undone(loss, release, symbols, rewrite=True))
     pairs = _multiplied(loss, release, labelled, symbols)
     parts = tuple(_part(function, score, multiplier, inflation) for multiplier, function, inflation in pairs)
     kept = tuple(part for part in parts if part.function + part.exact != 0)

@@ -432,7 +432,7 @@ class Loss:
                         f"the loss does not depend on {symbol}: {expression}. "
                         "Leave the symbol out, or write the loss in terms of it."
                     )
-            _check_real(expression, variables, real[target], values or _TARGET_PROBES)
+            _check_real(expression, variables, real[target], values)
             if len(scores) == 1:
                 _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
             for field, value in (
@@ -525,8 +525,9 @@ def _check_real(
     expression: sp.Expr,
     variables: tuple[sp.Symbol, ...],
     target: sp.Symbol,
-    target_values: tuple[float, ...],
+    declared: tuple[float, ...] | None,
 ) -> None:
+    target_values = declared or _TARGET_PROBES
     # A loss that asks of its target which label it is, as a softmax loss does, is one of few branches at each.
     branches = {value: _at_label(expression, target, value) for value in target_values}
     asks_alone = not any(target in branch.free_symbols for branch in branches.values())
@@ -541,13 +542,22 @@ def _check_real(
                 f"the loss has a value or a constant beyond the numbers of float64 (1e308) at {where}. A loss must be "
                 "finite at every real score: write it with smaller constants and fewer exponentials of exponentials."
             )
-        result = branches[value].xreplace(point).evalf()
-        if not (result.is_number and result.is_real and result.is_finite):
+        if not _is_finite_real(branches[value].xreplace(point)):
             where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
-            raise ValueError(
-                f"the loss is not a finite real number at {where}: {expression}. A loss must be real at "
-                "every real score; for logarithms and roots of a score, use a form that is."
-            )
+            remedy = "A loss must be real at every real score; for logarithms and roots of a score, use a form that is."
+            for other in _TARGET_PROBES if declared is None else ():
+                if _is_finite_real(branches[other].xreplace({**point, target: sp.Float(other)})):
+                    remedy = (
+                        f"It is one at {target} = {other:.3g}: a target without target_values may be any positive "
+                        "number. Declare its values, or write the loss in a function of it that may be any, as "
+                        "log(y/(1 - y)) of a share y."
+                    )
+            raise ValueError(f"the loss is not a finite real number at {where}: {expression}. {remedy}")
+
+
+def _is_finite_real(expression: sp.Expr) -> bool:
+    result = expression.evalf()
+    return bool(result.is_number and result.is_real and result.is_finite)
 
 
 def _at_label(expression: sp.Expr, target: sp.Symbol, value: float) -> sp.Expr:

@@ -103,8 +103,12 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
     release : Release
         How the records were released.
     """
-    if said := _noise_too_large(records) or scarcely_curved(records, loss):
+    # Of a loss that is not corrected, records are true ones or taken for such: nothing of them is the declared noise.
+    as_true = records.is_noised and not records.correction.method.corrects
+    if said := (not as_true and _noise_too_large(records)) or scarcely_curved(records, loss):
         return said
+    if as_true:
+        return _one_label(records, loss, release)
     signal = Signal.of(records)
     if signal is None:
         return ""

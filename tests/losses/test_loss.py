@@ -32,6 +32,7 @@ BAD = [
     ((sp.I * U, {}), ValueError, "not a finite real number"),
     ((sp.log(U), {}), ValueError, "not a finite real number at u ="),
     ((sp.sqrt(U), {}), ValueError, "not a finite real number"),
+    ((U * sp.log(Y / (1 - Y)), {}), ValueError, "at u = -2.70, y = 2.00.*It is one at y = 0.6.*of a share y"),
     ((U * sp.oo, {}), ValueError, "not a finite real number"),
     ((U, {"score": "u"}), TypeError, "must be SymPy symbols"),
     ((U, {"target": U}), ValueError, "share a name"),

@@ -216,6 +216,16 @@ def test_noise_that_is_declared_too_large_is_named(scale):
     assert "hours" not in text
 
 
+def test_true_records_that_are_taken_as_they_are_are_not_held_against_the_noise():
+    """As a plan's population: without a correction they have none of the declared noise in them."""
+    X, y = labelled(500, 0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(5.0), fit_intercept=True)
+    plain = sd.debias(sd.losses.exponential(), release, method="none")
+    with pytest.raises(sd.DivergenceError) as refusal:  # labels that a score tells without error
+        sd.m_estimate(plain, X, np.where(X[:, 0] > 0, 1, -1))
+    assert "noise" not in str(refusal.value).replace("or release with less noise", "")
+
+
 def test_the_last_column_is_named_too_where_there_is_no_intercept():
     X, y = labelled(3_000, 0)
     noised = X[:, :1] + 0.3 * np.random.default_rng(1).normal(size=(len(X), 1))
