@@ -47,6 +47,7 @@ from symdebias.transforms import (
     truncated_series,
 )
 from symdebias.transforms.channel import rational
+from symdebias.transforms.moments import inverse_moments
 from symdebias.zonal import ZonalNoise
 
 # A finite operator of a higher order loses all digits and has no use: the variance explodes long before.
@@ -404,9 +405,10 @@ def _operators(problem: ScoreProblem, build: Build) -> None:
     if hopeless and not polynomial:
         noise = hopeless[0].own_noise
         assert noise is not None
+        which = "polynomials" if inverse_moments(noise) is None else "polynomials and exponentials"
         raise NoExactCorrectionError(
             f"noise with the characteristic function {noise.formula} has no finite inverse: one over it is neither a "
-            "polynomial nor a finite sum of waves. Only polynomials of the score are corrected under it."
+            f"polynomial nor a finite sum of waves. Only {which} of the score are corrected under it."
         )
     if smooth:
         require_smooth(build.expression, scores, "the noise is undone by derivatives, and ")

@@ -50,7 +50,7 @@ class DiscreteStaircaseMechanism(Mechanism):
     Notes
     -----
     At D = 1 this is discrete Laplace noise, and has its correction. Otherwise its inverse is an infinite sum, so that
-    only polynomials have an exact correction.
+    only polynomials and exponentials of the score have an exact correction.
 
     References
     ----------

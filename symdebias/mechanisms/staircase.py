@@ -41,8 +41,8 @@ class StaircaseMechanism(Mechanism):
 
     Notes
     -----
-    Its inverse is an infinite telescoping sum, so that only polynomials have an exact correction; they need its
-    moments alone. Unless a seed is given it is rounded exactly to a fine grid.
+    Its inverse is an infinite telescoping sum, so that only polynomials and exponentials of the score have an exact
+    correction, which need its moments alone. Unless a seed is given it is rounded exactly to a fine grid.
 
     References
     ----------

@@ -33,7 +33,7 @@ class UniformMechanism(Mechanism):
     Notes
     -----
     No epsilon protects: a value outside the reach of another rules it out. Its inverse is an infinite telescoping
-    sum, so that only polynomials have an exact correction.
+    sum, so that of the losses only polynomials and exponentials of the score have an exact correction.
 
     References
     ----------
