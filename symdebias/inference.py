@@ -627,7 +627,7 @@ def wald_test(
             f"values has the shape {np.shape(values)}; it must be a number, or ({len(rows)},): one for each "
             "restriction."
         )
-    wanted = np.broadcast_to(wanted, (len(rows),)) / units
+    rows, wanted = _apart(rows, np.broadcast_to(wanted, (len(rows),)) / units)
     count = len(rows)
     if degrees_of_freedom is not None and degrees_of_freedom < count:
         raise InferenceError(
@@ -660,6 +660,23 @@ def wald_test(
     beyond = max(math.sqrt(statistic) - math.sqrt(most), 0.0) ** 2
     chance = float(fdtrc(count, left, beyond * left / (degrees_of_freedom * count)))
     return WaldTest(statistic, count, chance, degrees_of_freedom, most)
+
+
+def _apart(rows: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the same restrictions, of which each has an entry that no other one has.
+
+    Restrictions that have a parameter of large variance in common would hide one of small variance, by which they
+    differ, below its rounding.
+    """
+    both = np.column_stack((rows, values))
+    for row in range(len(both)):
+        sizes = np.abs(both[row:, :-1])
+        pivot, column = np.unravel_index(int(np.argmax(sizes)), sizes.shape)
+        both[[row, row + pivot]] = both[[row + pivot, row]]
+        both[row] /= both[row, column]
+        others = np.arange(len(both)) != row
+        both[others] -= np.multiply.outer(both[others, column], both[row])
+    return both[:, :-1], both[:, -1]
 
 
 def _chi2_tail(statistic: float, degrees_of_freedom: int, noncentrality: float) -> float:
