@@ -325,6 +325,8 @@ def test_derivations_are_printed(capsys):
     recoded = printed(capsys, "derive", "exponential", "--target-values", "0,1", "--noise", "gaussian:0.5")
     assert "loss        exp(-u*(2*y - 1))" in recoded
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
+    rule = ("--noise", "gaussian:0.5", "--method", "quadrature", "--nodes", "2")
+    assert "exp(-u)*cos(" in printed(capsys, "derive", "exp(-y*u)", *rule)
 
 
 @pytest.mark.exhaustive
