@@ -670,9 +670,8 @@ def _apart(rows: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray
     """
     both = np.column_stack((rows, values))
     for row in range(len(both)):
-        sizes = np.abs(both[row:, :-1])
-        pivot, column = np.unravel_index(int(np.argmax(sizes)), sizes.shape)
-        both[[row, row + pivot]] = both[[row + pivot, row]]
+        place, column = divmod(int(np.argmax(np.abs(both[row:, :-1]))), both.shape[1] - 1)
+        both[[row, row + place]] = both[[row + place, row]]
         both[row] /= both[row, column]
         others = np.arange(len(both)) != row
         both[others] -= np.multiply.outer(both[others, column], both[row])
