@@ -643,7 +643,13 @@ def wald_test(
             "a combination of the restrictions has no variance, and cannot be tested: a parameter is held, or all "
             "classes of softmax take part, whose parameters sum to 0. Leave it out."
         )
-    statistic = float(distance @ np.linalg.solve(spread, distance))
+    with np.errstate(all="ignore"):
+        statistic = float(distance @ np.linalg.solve(spread, distance))
+    if not math.isfinite(statistic):
+        raise ValueError(
+            "values lie so many standard errors from the estimate that the statistic is above every float. Correct "
+            "them, or the unit that they are in."
+        )
     most = 0.0
     if bias is not None and np.any(bias > 0):
         if not np.all(np.isfinite(bias)):

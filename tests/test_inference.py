@@ -21,6 +21,8 @@ def test_what_has_no_variance_is_not_tested():
     assert wald_test(np.array([1.0, 2.0, -3.0]), 0.01 * apart, np.eye(3)[:2]).degrees_of_freedom == 2
     with pytest.raises(InferenceError, match="a parameter is held"):
         wald_test(np.array([1.0, 2.0]), np.diag([0.0, 1.0]), [1.0, 0.0])
+    with pytest.raises(ValueError, match=r"statistic is above every float\. Correct them"):
+        wald_test(np.array([1.0, 2.0]), np.eye(2), [1.0, 2.0], 1e308)
     # Other units are no reason.
     units = np.array([1e-9, 1.0, 1e9])
     assert wald_test(units, np.diag(units**2), np.eye(3)).statistic == pytest.approx(3)
