@@ -4,8 +4,8 @@
 
 How long does a private draw take? Records per second of processor time, the best of the repeats: the seeded sampler of
 simulations, which inverts the law of the cosine, and the hardened one on the operating system's bits, which draws
-uniform points until one is kept. Beside them the mean number of points for a record, and what of epsilon the bound on
-rounding takes.
+uniform points until one is kept, or where that takes many the cosine first. Beside them the mean number of points for a
+record by trials, and what of epsilon the bound on rounding takes.
 
 What do polynomials of the score cost in training? Seconds of one pass of SGD and of one mean gradient over the records
 of ten columns: the log loss by a surrogate of degree 4 and of degree 8 on margins through a cap, and as the peer the
@@ -26,7 +26,7 @@ from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores, balanced
 from symdebias.zonal import ZonalNoise
 
-SETTINGS = [(2.0, 2), (5.0, 2), (2.0, 10), (5.0, 10), (8.0, 10), (5.0, 50)]
+SETTINGS = [(2.0, 2), (5.0, 2), (2.0, 10), (5.0, 10), (8.0, 10), (5.0, 50), (20.0, 3)]
 
 
 def records_per_second(mechanism: sd.SphericalCapMechanism, X: np.ndarray, repeats: int, seed: int | None) -> float:

@@ -539,9 +539,10 @@ def per_record_scales(
     if scales.ndim == 1 and len(scales) == rows:
         scales = scales[:, None] * allowed
     if scales.shape != (rows, len(allowed)):
+        count = "n" if scales.ndim == 0 and rows == 0 else rows
         raise ValueError(
-            f"noise_scale has the shape {scales.shape}; it must be ({rows},) or ({rows}, {len(allowed)}): one standard "
-            "deviation per record, or one per record and column."
+            f"noise_scale has the shape {scales.shape}; it must be ({count},) or ({count}, {len(allowed)}): one "
+            "standard deviation per record, or one per record and column."
         )
     _check_finite(scales, "noise_scale")
     if not scales.min() >= 0:

@@ -7,7 +7,7 @@ what lies outside, NaN included, with ValueError.
 import math
 import numbers
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,6 +97,11 @@ def is_number(value: Any) -> bool:
 def is_integer(value: Any) -> bool:
     """Whether a value is one integer and not a boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_iterable(value: Any) -> bool:
+    """Whether a value has entries to go through, as an array without a dimension has not."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,11 @@ ARRAY = Kind("an array in NumPy's format", rb"\x93NUMPY")
 
 
 def path_of(path: object) -> Path:
-    """Return a path, or raise TypeError where it is none, in the words of no function below."""
+    """Return a path, or raise TypeError or ValueError where it is none, in the words of no function below."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a file is named by its path; got {type(path).__name__}. Pass text or a pathlib.Path.")
+    if "\0" in str(path):
+        raise ValueError(f"the path {str(path)!r:.60} has a null character, which no name of a file has. Correct it.")
     return Path(path)
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _optional
+from symdebias import _files, _optional
 from symdebias._arrays import FloatArray, without_decimals, without_view
-from symdebias._domains import seen, shown
+from symdebias._domains import is_iterable, seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
 
 # Pieces that are kept: those that threads work on, the next, and some for a thread that is late. All of them are, where
@@ -44,10 +44,10 @@ def paths_of(source: Any) -> list[Path]:
     FileNotFoundError
         There is none.
     """
-    if not isinstance(source, (str, os.PathLike)):
-        paths = [Path(one) for one in source]
+    if is_iterable(source) and not isinstance(source, (str, bytes, os.PathLike)):
+        paths = [_files.path_of(one) for one in source]
     else:
-        place = Path(source)
+        place = _files.path_of(source)
         paths = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
     missing = [path for path in paths if not path.is_file()]
     if missing or not paths:

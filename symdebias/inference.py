@@ -627,7 +627,7 @@ def wald_test(
             f"values has the shape {np.shape(values)}; it must be a number, or ({len(rows)},): one for each "
             "restriction."
         )
-    wanted = np.broadcast_to(wanted, (len(rows),)) / units
+    rows, wanted = _apart(rows, np.broadcast_to(wanted, (len(rows),)) / units)
     count = len(rows)
     if degrees_of_freedom is not None and degrees_of_freedom < count:
         raise InferenceError(
@@ -643,7 +643,13 @@ def wald_test(
             "a combination of the restrictions has no variance, and cannot be tested: a parameter is held, or all "
             "classes of softmax take part, whose parameters sum to 0. Leave it out."
         )
-    statistic = float(distance @ np.linalg.solve(spread, distance))
+    with np.errstate(all="ignore"):
+        statistic = float(distance @ np.linalg.solve(spread, distance))
+    if not math.isfinite(statistic):
+        raise ValueError(
+            "values lie so many standard errors from the estimate that the statistic is above every float. Correct "
+            "them, or the unit that they are in."
+        )
     most = 0.0
     if bias is not None and np.any(bias > 0):
         if not np.all(np.isfinite(bias)):
@@ -660,6 +666,22 @@ def wald_test(
     beyond = max(math.sqrt(statistic) - math.sqrt(most), 0.0) ** 2
     chance = float(fdtrc(count, left, beyond * left / (degrees_of_freedom * count)))
     return WaldTest(statistic, count, chance, degrees_of_freedom, most)
+
+
+def _apart(rows: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the same restrictions, of which each has an entry that no other one has.
+
+    Restrictions that have a parameter of large variance in common would hide one of small variance, by which they
+    differ, below its rounding.
+    """
+    both = np.column_stack((rows, values))
+    for row in range(len(both)):
+        place, column = divmod(int(np.argmax(np.abs(both[row:, :-1]))), both.shape[1] - 1)
+        both[[row, row + place]] = both[[row + place, row]]
+        both[row] /= both[row, column]
+        others = np.arange(len(both)) != row
+        both[others] -= np.multiply.outer(both[others, column], both[row])
+    return both[:, :-1], both[:, -1]
 
 
 def _chi2_tail(statistic: float, degrees_of_freedom: int, noncentrality: float) -> float:

@@ -120,7 +120,7 @@ def faults(noise, law):
     return [name for name, p_value in p_values.items() if not p_value > LEVEL]
 
 
-def cap_faults(mechanism, *, records, random_state, width=4, claimed=None):
+def cap_faults(mechanism, *, records, random_state, width=4, claimed=None, direction=None):
     """Test what a spherical cap mechanism sends of one record on the sphere against its density.
 
     Cosines with the record, in bins of probability about 1/30 on either side of the rim, are crossed with six bins of
@@ -131,10 +131,13 @@ def cap_faults(mechanism, *, records, random_state, width=4, claimed=None):
     ----------
     claimed : symdebias.mechanisms.cap_law.CapLaw, optional
         The law that is tested; that of the mechanism by default.
+    direction : array of shape (width,), optional
+        Where the record is, a vector of norm 1.
     """
     law, dimension = claimed or mechanism.law, width + 1
-    direction = np.linspace(-1, 1, width) if width > 1 else np.ones(1)
-    direction /= np.linalg.norm(direction)
+    if direction is None:
+        direction = np.linspace(-1, 1, width) if width > 1 else np.ones(1)
+        direction /= np.linalg.norm(direction)
     sent = mechanism.privatize(np.tile(mechanism.radius * direction, (records, 1)), random_state=random_state)
     half = (dimension - 1) / 2
     # The share of points with a larger cosine, and so the probability of such points.

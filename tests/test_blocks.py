@@ -180,6 +180,12 @@ def test_parquet_files_are_one_table(tmp_path):
         sd.blocks.from_parquet(tmp_path, columns=["a"])
     with pytest.raises(FileNotFoundError, match="is no file of Parquet"):
         sd.blocks.from_parquet(tmp_path / "none", columns=["a"])
+    for path, name in ((b"x.parquet", "bytes"), ([1], "int"), (np.array(1.0), "ndarray")):
+        with pytest.raises(TypeError, match=f"a file is named by its path; got {name}"):
+            sd.blocks.from_parquet(path, columns=["a"])
+    (tmp_path / "other.parquet").unlink()
+    with pytest.raises(ValueError, match=r"no column .*1\.0"):
+        sd.blocks.from_parquet(tmp_path, columns=np.array(1.0))
 
 
 def chunks(X, y, size):

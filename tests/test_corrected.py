@@ -388,6 +388,12 @@ def test_the_score_variance_takes_checked_parameters(theta):
         sd.debias(sd.losses.least_squares(), release).score_variance(theta)
 
 
+def test_the_score_variance_asks_for_scales_of_records():
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    with pytest.raises(ValueError, match=r"it must be \(n,\) or \(n, 2\)"):
+        corrected.score_variance([1.0, 2.0], noise_scale=0.5)
+
+
 def test_what_is_no_number_is_refused_and_not_returned():
     release = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
     corrected = sd.debias(sd.losses.least_squares(), release)

@@ -21,9 +21,30 @@ def test_what_has_no_variance_is_not_tested():
     assert wald_test(np.array([1.0, 2.0, -3.0]), 0.01 * apart, np.eye(3)[:2]).degrees_of_freedom == 2
     with pytest.raises(InferenceError, match="a parameter is held"):
         wald_test(np.array([1.0, 2.0]), np.diag([0.0, 1.0]), [1.0, 0.0])
+    with pytest.raises(ValueError, match=r"statistic is above every float\. Correct them"):
+        wald_test(np.array([1.0, 2.0]), np.eye(2), [1.0, 2.0], 1e308)
     # Other units are no reason.
     units = np.array([1e-9, 1.0, 1e9])
     assert wald_test(units, np.diag(units**2), np.eye(3)).statistic == pytest.approx(3)
+
+
+def test_restrictions_that_differ_by_a_parameter_of_small_variance_are_tested_as_apart():
+    """theta_1 = 0 and theta_1 + theta_2 = 0 are theta_1 = 0 and theta_2 = 0, whatever the unit of theta_2."""
+    theta, covariance = np.array([1.0, 3e-9, 2.0]), np.diag([1.0, 1e-20, 4.0])
+    wanted = wald_test(theta, covariance, np.eye(3), [0.5, 1e-9, 0.0])
+    assert wanted.statistic == pytest.approx(0.25 + 400 + 1)
+    together = [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [7.0, 1.0, 7.0]]
+    found = wald_test(theta, covariance, together, np.array(together) @ [0.5, 1e-9, 0.0])
+    assert found.statistic == pytest.approx(wanted.statistic, rel=1e-6)
+    # Biases are in the same units.
+    bias = np.array([0.1, 1e-10, 0.2])
+    noncentrality = [wald_test(theta, covariance, rows, bias=bias).noncentrality for rows in (np.eye(3), together)]
+    assert noncentrality[1] == pytest.approx(noncentrality[0], rel=1e-9)
+    rng = np.random.default_rng(0)
+    root, rows = rng.normal(size=(5, 5)), rng.normal(size=(3, 5))
+    distance = rows @ np.ones(5) - 0.3
+    plain = distance @ np.linalg.solve(rows @ root @ root.T @ rows.T, distance)
+    assert wald_test(np.ones(5), root @ root.T, rows, 0.3).statistic == pytest.approx(plain, rel=1e-9)
 
 
 @given(st.floats(0.0, 60.0), st.floats(-0.7, 0.7))

@@ -28,6 +28,10 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.noise_estimates import added_variances
 
 _LINKS = ("logistic", "identity", "exponential")
+# The covariance of all of them is known at once.
+_MOST_POINTS = 1_000
+# In standard deviations of released scores, how wide windows are and how far out they may lie.
+_FAR = 1e8
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ def calibration_curve(
         As for `evaluate`.
     points : int or sequence of float
         How many windows, at the quantiles (k - 1/2)/points of normal scores with the debiased mean and variance; or
-        their scores u0.
+        their scores u0. At most 1,000.
     bandwidth : float, optional
         c, with c^2 above the variance s0 of the normal noise of the score. By default c^2 = s0 + max(s, h^2), s the
         variance of all its noise and h the normal reference rule 1.06 sd n^(-1/5) for released scores: under normal
@@ -303,13 +307,24 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
     if bandwidth is None:
         reference = 1.06 * deviation * records.effective ** (-1 / 5)
         bandwidth = math.sqrt(scores.normal + max(s, reference**2))
-    width = POSITIVE.check("bandwidth", bandwidth) ** 2
+    bandwidth = POSITIVE.check("bandwidth", bandwidth)
+    if not bandwidth <= _FAR * deviation:
+        raise ValueError(
+            f"bandwidth={bandwidth:g} is more than {_FAR:g} times the standard deviation {deviation:.3g} of released "
+            "scores, and all windows of that width are one. Use a smaller one, or leave it out."
+        )
+    width = bandwidth**2
     if not width > scores.normal:
         raise ValueError(
             f"bandwidth={bandwidth:g} is not above the standard deviation {math.sqrt(scores.normal):.4g} of the "
             "score's normal noise, and no narrower window can be undone. Use a larger one, or leave it out."
         )
     middles = _middles(points, spread)
+    if not np.abs(middles).max() <= abs(mean) + _FAR * deviation:
+        raise ValueError(
+            f"points has {middles[np.argmax(np.abs(middles))]:g}, which is more than {_FAR:g} standard deviations of "
+            "released scores away from them. Give scores that records have."
+        )
     windows: Windows
     if scores.others or scores.spherical or scores.categories:
         windows = WaveWindows.of(scores, spread, link, width, middles=middles, records=records.effective)
@@ -435,9 +450,12 @@ def _moments(part: Records, *, theta: FloatArray, middle: float, of_labels: bool
 def _middles(points: Any, spread: Spread) -> FloatArray:
     """Return the middles of windows: at the quantiles of normal scores, or as given."""
     if is_integer(points):
-        count = Integer(1, 100_000).check("points", points)
+        count = Integer(1, _MOST_POINTS).check("points", points)
         quantiles = ndtri((np.arange(count) + 0.5) / count)
         return np.asarray(spread.mean + math.sqrt(spread.variance) * quantiles, dtype=float)
-    if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or len(points) == 0:
+    if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or np.size(points) == 0:
         raise TypeError(f"points={points!r:.60} is neither a number of windows nor a list of scores. Give one of them.")
+    if np.ndim(points) == 0 or len(points) > _MOST_POINTS:
+        size = f"the shape {np.shape(points)}" if np.ndim(points) == 0 else f"{len(points):,} scores"
+        raise ValueError(f"points has {size}. Give a number of windows, or a list of up to {_MOST_POINTS:,} scores.")
     return target_array(np.asarray(points), rows=len(points)).copy()

@@ -290,6 +290,11 @@ def check_candidates(candidates: Any, solver: str) -> None:
             f"{candidates!r:.60}. "
             f"Pass {{'l2 = 0.1': functools.partial({solver}, corrected, l2=0.1)}}, for instance."
         )
+    for name, fit in candidates.items():
+        if isinstance(fit, type):
+            raise TypeError(
+                f"the candidate {name!r:.60} is the class {fit.__name__}, and no model. Call it: {fit.__name__}(...)."
+            )
 
 
 def require_any(judged: Collection[str], refused: Mapping[str, str]) -> None:

@@ -427,6 +427,8 @@ def corrected_metric(
             f"{metric} undoes a noise of the score that is one for all records, and these have noise scales of their "
             f"own. {OF_ONE_NOISE}"
         )
+    # Of any kind of number.
+    radius = None if radius is None else float(radius)
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
     if thetas[0].ndim > 1:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import types
 import warnings
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _arrays, _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, weights_array
 from symdebias._domains import COUNT, shown
 from symdebias._rows import Rows
 from symdebias.driver import debias
@@ -194,7 +195,7 @@ class Debiased(_base.BaseEstimator):
         return self
 
     def _checked_options(self) -> dict[str, Any]:
-        if self.solver not in _SOLVERS:
+        if not isinstance(self.solver, str) or self.solver not in _SOLVERS:
             raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
         given = {} if self.solver_options is None else self.solver_options
         if not isinstance(given, Mapping):
@@ -298,7 +299,17 @@ class Debiased(_base.BaseEstimator):
         predicted = self.predict(X, offset=offset)
         if self.release is not None:
             self._predictor.note_released(X)
-        return float(getattr(metrics, metric)(y, predicted, sample_weight=sample_weight))
+        if sample_weight is not None:
+            sample_weight = weights_array(sample_weight, rows=len(predicted))
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(getattr(metrics, metric)(y, predicted, sample_weight=sample_weight))
+        # Of a single record scikit-learn warns.
+        if len(predicted) > 1 and not math.isfinite(value):
+            raise ValueError(
+                f"the {metric} of these records is no number: squares of y, or of what is predicted, are beyond what a "
+                "float holds. Correct them, or give y in a larger unit."
+            )
+        return value
 
     def released_target(self, y: Any) -> Any:
         """Return released targets as ``fit_`` takes them.

@@ -19,8 +19,8 @@ CAP_EPSILON = Interval(
     30.0,
     "both",
     "Give the privacy budget of one record, such as 2.0.",
-    when_high="A cap of a larger budget is so small that no sampler finds it. Give a smaller budget, or add noise: "
-    "GaussianMechanism or LaplaceMechanism.",
+    when_high="The cosine at the rim of a cap of a larger budget is next to 1 in float64. Give a smaller budget, or "
+    "add noise: GaussianMechanism or LaplaceMechanism.",
 )
 
 

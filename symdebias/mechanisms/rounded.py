@@ -637,11 +637,9 @@ def _radial(scale: float, count: int, dimension: int, source: Source) -> Integer
     words = source.words((dimension + 2 * pairs) * count).reshape(dimension + 2 * pairs, count)
     sums, lengths, angles = words[:dimension], words[dimension : dimension + pairs], words[dimension + pairs :]
     size = _exponential(sums).sum(axis=0)
-    exponential = _exponential(lengths)
-    unclear = ((words[: dimension + pairs] & LARGEST) < _FEW).any(axis=0) | (exponential < 2.0**-17).any(axis=0)
-    radius = np.sqrt(2 * exponential)
-    turn = np.multiply(angles, math.pi * 2.0**-63, dtype=np.float64)
-    vectors = np.concatenate((radius * np.cos(turn), radius * np.sin(turn)))[:dimension]
+    pieces, radius, unclear = normal_vectors(lengths, angles)
+    vectors = pieces[:dimension]
+    unclear |= few_bits(sums).any(axis=0)
     norm = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
     shortest = np.minimum(radius.min(axis=0), 1.0)
     # A pair is off by 2^-53 over its length besides its rounding, sums by a rounding for each term, and each number of
@@ -656,11 +654,46 @@ def _radial(scale: float, count: int, dimension: int, source: Source) -> Integer
     for place in np.flatnonzero(doubtful):
         mp = precise.context()
         total = -sum(mp.log(uniform(mp, word, source)) for word in sums[:, place])
-        longs = [mp.sqrt(-2 * mp.log(uniform(mp, word, source))) for word in lengths[:, place]]
-        turns = [mp.pi * signed(mp, word, source) for word in angles[:, place]]
-        pieces = [long * mp.cos(angle) for long, angle in zip(longs, turns, strict=True)]
-        pieces += [long * mp.sin(angle) for long, angle in zip(longs, turns, strict=True)]
-        pieces = pieces[:dimension]
-        factor = scale * total / mp.sqrt(sum(piece * piece for piece in pieces))
-        found[:, place] = [int(mp.nint(factor * piece)) for piece in pieces]
+        exact = exact_normal_vector(mp, lengths[:, place], angles[:, place], source)[:dimension]
+        factor = scale * total / mp.sqrt(sum(piece * piece for piece in exact))
+        found[:, place] = [int(mp.nint(factor * piece)) for piece in exact]
     return np.asarray(found.T)
+
+
+def few_bits(words: IntegerArray) -> BooleanArray:
+    """Return which words have so few leading bits that what they stand for is not known from them alone."""
+    few: BooleanArray = (words & LARGEST) < _FEW
+    return few
+
+
+def normal_vectors(lengths: IntegerArray, angles: IntegerArray) -> tuple[FloatArray, FloatArray, BooleanArray]:
+    """Return vectors of normal numbers, coordinate by coordinate, from words.
+
+    Parameters
+    ----------
+    lengths, angles : array of shape (k, n), int64
+        The polar form of k pairs for each vector.
+
+    Returns
+    -------
+    vectors : array of shape (2 k, n), float64
+        The first coordinates of all pairs, and then the second ones. A pair is off by 2^-53 over its length, and by
+        2^-46 of its length, whatever bits follow the words.
+    radius : array of shape (k, n), float64
+        The lengths of the pairs.
+    unclear : array of shape (n,), bool
+        For which of them that is not so.
+    """
+    exponential = _exponential(lengths)
+    unclear = np.asarray((few_bits(lengths) | (exponential < 2.0**-17)).any(axis=0))
+    radius = np.sqrt(2 * exponential)
+    turn = np.multiply(angles, math.pi * 2.0**-63, dtype=np.float64)
+    return np.concatenate((radius * np.cos(turn), radius * np.sin(turn))), radius, unclear
+
+
+def exact_normal_vector(mp: Any, lengths: IntegerArray, angles: IntegerArray, source: Source) -> list[Any]:
+    """Return one vector of `normal_vectors` with 70 digits, from its words and the bits that follow them."""
+    longs = [mp.sqrt(-2 * mp.log(uniform(mp, word, source))) for word in lengths]
+    turns = [mp.pi * signed(mp, word, source) for word in angles]
+    pairs = list(zip(longs, turns, strict=True))
+    return [long * mp.cos(angle) for long, angle in pairs] + [long * mp.sin(angle) for long, angle in pairs]

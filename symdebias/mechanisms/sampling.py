@@ -1,10 +1,10 @@
 """The only place that draws noise.
 
 **Hardened** noise comes from secret bits and is private as it is realised: labels by coins that hold exactly, points of
-a sphere by `symdebias.mechanisms.cap_points`, and what is added to values by `symdebias.mechanisms.rounded`. It is what
-mechanisms with a guarantee draw unless a seed is given. Bits are those of OpenSSL's generator (AES-256 in counter mode,
-NIST SP 800-90A), which the operating system seeds, which seeds itself anew in a forked process, and which forgets what
-it gave. Each bit is used once.
+a sphere by `symdebias.mechanisms.cap_points` and `symdebias.mechanisms.cap_cosines`, and what is added to values by
+`symdebias.mechanisms.rounded`. It is what mechanisms with a guarantee draw unless a seed is given. Bits are those of
+OpenSSL's generator (AES-256 in counter mode, NIST SP 800-90A), which the operating system seeds, which seeds itself
+anew in a forked process, and which forgets what it gave. Each bit is used once.
 
 **Plain** noise is NumPy's, for simulations and for noise without a guarantee. The set of numbers that ``x + normal()``
 can take depends on x, and one released value can tell two records apart (Mironov 2012; Haney et al. 2022). Nor is its

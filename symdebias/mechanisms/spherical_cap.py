@@ -9,18 +9,19 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
-from symdebias.mechanisms import cap_points, directions, sampling
+from symdebias.mechanisms import cap_cosines, cap_points, directions, sampling
 from symdebias.mechanisms.base import Mechanism, VectorColumns
 from symdebias.mechanisms.cap_law import CapLaw, cosine_density, share_of_cap
 from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.ranges import Ball
-from symdebias.privacy import Guarantee, largest_ratio
-from symdebias.zonal import ZonalNoise
+from symdebias.privacy import Guarantee, largest_ratio, precise
+from symdebias.zonal import LEAST_FACTOR, ZonalNoise
 
 # The incomplete beta function and the density are far better than this.
 _NUMERICAL = 1e-6
-# More points for one record than anybody waits for.
-MOST_TRIALS = 2.0**24
+# Records that take more points than this and D, in the mean, are drawn by their cosine first: that takes as long for
+# few columns, and longer for many, of which some are in doubt.
+_FEW_TRIALS = 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,17 +56,22 @@ class SphericalCapMechanism(Mechanism):
     The released vector is no noised copy of the record: its mean is :math:`\lambda_1 x`. Every function of the score
     has to be corrected, linear ones too, by the factors of `noise`.
 
-    Without a seed, what is drawn is private as it is drawn, not only on real numbers. Points are made of the operating
-    system's bits, without regard to the record, until one is kept: always inside the cap, and outside it with a
-    probability q that is at least :math:`e^{-\epsilon_0}` and realised exactly. The released numbers are a function of
-    those bits and of the record's place alone, so that the privacy loss is at most :math:`-\log q` and the log ratio of
-    two normalisers :math:`p + (1 - p) q`, p the probability that the computed test says "inside". That is the same for
-    all records but for rounding; `normaliser_loss` bounds the ratio, and :math:`\epsilon_0` is less than epsilon by it.
-    The bound rests on uniform bits, IEEE arithmetic, and logarithms and tangents of NumPy within 2^-46 of themselves
-    (see `symdebias.mechanisms.directions`): the first two are assumed, the third is assumed and looked at by tests. The
-    number of points that a record takes, hence the time, has the same law for all records but for that ratio. The
-    factors of the realised law are those of `noise` up to a few times the bound. A seeded draw takes a faster way to
-    the same law, and protects nothing.
+    Without a seed, what is drawn is private as it is drawn, not only on real numbers. Where `trials` are few, points
+    are made of the operating system's bits, without regard to the record, until one is kept: always inside the cap, and
+    outside it with a probability q that is at least :math:`e^{-\epsilon_0}` and realised exactly. The released numbers
+    are a function of those bits and of the record's place alone, so that the privacy loss is at most :math:`-\log q`
+    and the log ratio of two normalisers :math:`p + (1 - p) q`, p the probability that the computed test says "inside".
+    That is the same for all records but for rounding; `normaliser_loss` bounds the ratio, and :math:`\epsilon_0` is
+    less than epsilon by it. The bound rests on uniform bits, IEEE arithmetic, and logarithms and tangents of NumPy
+    within 2^-46 of themselves (see `symdebias.mechanisms.directions`): the first two are assumed, the third is assumed
+    and looked at by tests. The number of points that a record takes, hence the time, has the same law for all records
+    but for that ratio. The factors of the realised law are those of `noise` up to a few times the bound.
+
+    Where trials would be many, the cosine is drawn first (`symdebias.mechanisms.cap_cosines`), and a record takes one
+    normal vector whatever the budget. What is released is a point of exactly the stated law, rounded exactly to a grid
+    that is the same for all records, as noise that is added to values is: that costs nothing of epsilon, moves a
+    coordinate by 2^-20 of its standard deviation at most, and a record by 2^-31 of the radius. A seeded draw takes a
+    faster way to the same law, and protects nothing.
 
     References
     ----------
@@ -134,7 +140,9 @@ class SphericalCapMechanism(Mechanism):
         return self.law.rim(width + 1)
 
     def trials(self, width: int) -> float:
-        """Return how many points the hardened sampler draws for a record of so many numbers, in the mean.
+        """Return how many points of the whole sphere are drawn for one that is kept, in the mean: e^epsilon/Z.
+
+        Hardened points that would take many, more than d + 17, are drawn by their cosine first, from a normal vector.
 
         Parameters
         ----------
@@ -146,14 +154,15 @@ class SphericalCapMechanism(Mechanism):
     def normaliser_loss(self, width: int) -> float:
         """Return a bound on the log ratio of the realised normalisers of two records of so many numbers.
 
-        It is part of epsilon: -log q of the sampler is less than epsilon by as much.
+        It is part of epsilon: -log q of the sampler is less than epsilon by as much. It is 0 where the cosine is drawn
+        first.
 
         Parameters
         ----------
         width : int
             d.
         """
-        return normaliser_loss(self.law, width + 1)
+        return 0.0 if by_cosine(self.law, width + 1) else normaliser_loss(self.law, width + 1)
 
     def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, Mechanism], ...]:
         """Return the noise of all coordinates as one group: the point of a sphere is one for all."""
@@ -166,11 +175,13 @@ class SphericalCapMechanism(Mechanism):
         rim = self.law.rim(dimension)
         if not source.hardened:
             share, inside = self.law.share(dimension), self.law.chance_inside(dimension)
-            points = sampling.simulated_cap_points(lifts, rim, share, inside, source)
+            points = sampling.simulated_cap_points(lifts, rim, share, inside, source)[:, :-1]
+        elif by_cosine(self.law, dimension):
+            points = cap_cosines.rounded_cap_points(lifts[:, :-1], rim, chance_of_cap(self.law, dimension), source)
         else:
             chance, trials = chance_outside(self.law, dimension), self.law.trials(dimension)
-            points = cap_points.cap_points(lifts, rim, chance, trials, source)
-        sent: FloatArray = (self.radius * points[:, :-1]).reshape(values.shape)
+            points = cap_points.cap_points(lifts, rim, chance, trials, source)[:, :-1]
+        sent: FloatArray = (self.radius * points).reshape(values.shape)
         return sent
 
 
@@ -184,6 +195,11 @@ def lifted(unit: FloatArray) -> FloatArray:
     return np.concatenate([unit, height[:, None]], axis=1)
 
 
+def by_cosine(law: CapLaw, dimension: int) -> bool:
+    """Return whether hardened points of a cap in R^D are drawn by their cosine first: trials would rarely meet it."""
+    return law.trials(dimension) > _FEW_TRIALS + dimension
+
+
 @lru_cache(maxsize=1024)
 def normaliser_loss(law: CapLaw, dimension: int) -> float:
     r"""Return a bound on the log ratio of the normalisers N = p + (1 - p) q of two records, as the sampler is realised.
@@ -192,11 +208,6 @@ def normaliser_loss(law: CapLaw, dimension: int) -> float:
     probability f (`directions.deviation`). So :math:`p^+ - p^- \le 2 h \sup c_D (1 - t^2)^{(D-3)/2} + 2 f`, the
     supremum over the cosines within h of gamma, and the log ratio is at most :math:`(p^+ - p^-)(1 - q)/(p^- + (1 - p^-)
     q)`.
-
-    Raises
-    ------
-    ValueError
-        The cap is so thin that the bound is more than a hundredth of epsilon, or takes too many trials.
     """
     rim, off = law.rim(dimension), directions.deviation(dimension)
     low, high = max(rim - off.cosine, 0.0), rim + off.cosine
@@ -206,18 +217,7 @@ def normaliser_loss(law: CapLaw, dimension: int) -> float:
     spread = min(2 * off.cosine * steepest, share_of_cap(low, dimension)) + 2 * off.failure
     least = 0.0 if thin else max(share_of_cap(high, dimension) * (1 - _NUMERICAL) - off.failure, 0.0)
     q = math.exp(-law.epsilon)
-    loss = -math.expm1(-law.epsilon) * spread / (least + (1 - least) * q) * (1 + 2 * _NUMERICAL)
-    if not loss <= law.epsilon / 100:
-        raise ValueError(
-            f"the cap of gamma={rim!r} in {dimension} dimensions is too thin: rounding may cost {loss:.2g} of "
-            f"epsilon={law.epsilon:g}. It must cost less than a hundredth. Give a smaller gamma, or leave it out."
-        )
-    if not law.trials(dimension) <= MOST_TRIALS:
-        raise ValueError(
-            f"a cap of epsilon={law.epsilon:g} in {dimension} dimensions takes {law.trials(dimension):.2g} trials for "
-            f"a record. At most {MOST_TRIALS:.2g} are taken on. Give a smaller budget, or add noise: GaussianMechanism."
-        )
-    return loss
+    return -math.expm1(-law.epsilon) * spread / (least + (1 - least) * q) * (1 + 2 * _NUMERICAL)
 
 
 def chance_outside(law: CapLaw, dimension: int) -> int:
@@ -234,3 +234,32 @@ def chance_outside(law: CapLaw, dimension: int) -> int:
     inner = law.epsilon - normaliser_loss(law, dimension) * 1.05 - math.ulp(law.epsilon)
     # largest_ratio is at most e^inner, exactly, so that its reciprocal is at least e^-inner.
     return math.ceil(2**64 / largest_ratio(inner))
+
+
+@lru_cache(maxsize=1024)
+def chance_of_cap(law: CapLaw, dimension: int) -> int:
+    r"""Return P 2^64, rounded down: P/(1 - P) is at most (e^epsilon - 1) A, A the share of the cap in R^D.
+
+    A point of the cap with that probability, and else one of the whole sphere, has a density that is
+    :math:`1 + P/(A (1 - P)) \le e^\epsilon` times as large in the cap as outside.
+
+    Raises
+    ------
+    ValueError
+        The cap is so thin that next to nothing is released of a record.
+    """
+    mp, rim = precise.context(), law.rim(dimension)
+    half, part = mp.mpf(dimension - 1) / 2, (1 - mp.mpf(rim)) / 2
+    # The incomplete beta function of (half, half) at part < 1/2, by a series of positive terms (DLMF 8.17.8).
+    series = mp.hyp2f1(2 * half, 1, half + 1, part, maxterms=10**8)
+    share = (part * (1 - part)) ** half / half / mp.beta(half, half) * series
+    # Of the 70 digits more than 30 are left.
+    odds = mp.expm1(mp.mpf(law.epsilon)) * share * (1 - mp.mpf(10) ** -30)
+    chance = odds / (1 + odds)
+    if not chance >= LEAST_FACTOR:
+        raise ValueError(
+            f"the cap of gamma={rim!r} in {dimension} dimensions is too thin: a released point is one of it with the "
+            f"probability {float(chance):.2g}, and tells nothing of the record else. It must be at least "
+            f"{LEAST_FACTOR:g}. Give a smaller gamma, or leave it out."
+        )
+    return int(mp.floor(mp.ldexp(chance, 64)))

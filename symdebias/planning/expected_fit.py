@@ -14,7 +14,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE, Integer, shown
+from symdebias._domains import POSITIVE, Integer, Interval, shown
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
@@ -58,6 +58,7 @@ _WORSE_THAN_EXACT = 1.1
 _RECORDS = 100_000
 # Plans that are compared see the same noise, so that a generator, which moves on, is no seed of theirs.
 _SEED = Integer(0, 2**128)
+_PEOPLE = Interval(0.0, 1e18, "right", "Give the number of people.")
 # Not the stream that a population of the same seed is drawn from.
 _NOISE_STREAM = 7_193
 # Share of records that carry the corrected gradient below which a normal approximation is not trusted.
@@ -208,6 +209,8 @@ class Study:
     @classmethod
     def _solved(cls, plain: CorrectedLoss, population: Population, l2: float, random_state: int, start: Any) -> "Study":
         fit = m_estimate(plain, population.X, population.y, l2=l2, start=start)
+        # Of any kind of number, and checked by now.
+        l2 = float(l2)
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
         penalty = records.correction.penalty(l2)
@@ -284,7 +287,9 @@ class Study:
             fit = self.expected(release, n, method)
             if settled:
                 break
-            needed = float(math.ceil(max(1.0, n * (fit.criterion(criterion) / standard_error) ** 2)))
+            # No more than there are people: what that leaves is said below.
+            ratio = min(fit.criterion(criterion) / standard_error, _PEOPLE.high)
+            needed = float(math.ceil(min(max(1.0, n * ratio**2), _PEOPLE.high)))
         if fit.criterion(criterion) > _MISSED * standard_error:
             raise InferenceError(
                 f"{n:.3g} records still leave an error of {fit.criterion(criterion):.3g}, of which up to "
@@ -639,7 +644,7 @@ def records_needed(
 
 def sample_size(n: float) -> float:
     """Return a checked number of records."""
-    records = POSITIVE.check("n", n)
+    records = _PEOPLE.check("n", n)
     if records < 1:
         raise ValueError(f"n={shown(n)} is no number of records. Give at least 1.")
     return records

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import POSITIVE, shown
+from symdebias._domains import POSITIVE, is_iterable, shown
 from symdebias.mechanisms import Mechanism, RandomizedResponse
 from symdebias.planning.population import Population, require_codes
 from symdebias.release import Release
@@ -67,7 +67,11 @@ class Layout:
                 f"categories name columns, and columns were not given. Give columns=, the names of the {width} columns "
                 "of the population."
             )
-        names = tuple(f"x{j}" for j in range(width)) if columns is None else checked_names(tuple(columns), "columns")
+        if columns is None:
+            names = tuple(f"x{j}" for j in range(width))
+        else:
+            listed = is_iterable(columns) and not isinstance(columns, str)
+            names = checked_names(tuple(columns) if listed else columns, "columns")
         if len(names) != width:
             raise ValueError(f"{len(names)} columns were named, and the population has {width}. Name each one once.")
         labels = dict(one_hot.labels)

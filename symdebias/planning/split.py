@@ -125,6 +125,11 @@ def best_split(
     if count < 2:
         raise ValueError(f"parts={shown(parts)} is no split. Give 2 or more.")
     check_criterion(criterion)
+    if not callable(build):
+        raise TypeError(
+            f"build must be a function of the budgets that returns a Release; got {type(build).__name__}. Pass "
+            "lambda budgets: Release(...), for instance."
+        )
     records = sample_size(n)
     equal = split_budget(whole, (1,) * count)
     release, studied = in_released_units(build(equal), population)

@@ -193,6 +193,12 @@ def _as_objects(values: Any) -> np.ndarray[Any, Any]:
     values = _arrays.without_view(values)
     array = np.asarray(values) if hasattr(values, "__array__") else np.asarray(values, dtype=object)
     kind = array.dtype.kind
+    # Whole numbers beside missing values come as floats, of which two may be one; columns of pyarrow, polars and pandas
+    # list them as they are.
+    listed = getattr(values, "to_pylist", None) or getattr(values, "to_list", None)
+    if kind == "f" and listed is not None:
+        array = np.empty(len(array), dtype=object)
+        array[:] = listed()
     if kind == "m" or (kind == "M" and np.datetime_data(array.dtype)[0] not in _DAYS):
         # Of those counted in nanoseconds NumPy would make whole numbers.
         array = array.astype(f"{kind}8[us]")

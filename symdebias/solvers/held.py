@@ -66,7 +66,7 @@ class Frame:
 
     def start(self, records: Records, start: Any) -> FloatArray:
         """Return the user's start as parameters."""
-        return records.correction.flat(start).copy()
+        return _near(records.correction.flat(start)).copy()
 
     def metric(self, metric: FloatArray) -> FloatArray:
         """Return the second moments of design rows, those of a held parameter apart from the others."""
@@ -91,6 +91,21 @@ class Frame:
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return what a fit says of its loss and its accuracy, without a held parameter."""
         return corrected, inference
+
+
+# Squares of scores are numbers from here on.
+_FARTHEST = 1e150
+
+
+def _near(start: FloatArray) -> FloatArray:
+    """Return where a search is to start, or say that it is too far out."""
+    largest = float(np.abs(start).max())
+    if not largest <= _FARTHEST:
+        raise ValueError(
+            f"start has an entry of size {largest:.3g}, and squares of scores overflow beyond {_FARTHEST:g}. Start "
+            "nearer to 0, or give the columns in other units."
+        )
+    return start
 
 
 @dataclass(frozen=True)
@@ -149,7 +164,7 @@ class Held(Frame):
 
     def start(self, records: Records, start: Any) -> FloatArray:
         """Return the user's start with a 1 in the place."""
-        return self.lifted(self.given.at(records.correction.features - 1).flat(start))
+        return self.lifted(_near(self.given.at(records.correction.features - 1).flat(start)))
 
     def metric(self, metric: FloatArray) -> FloatArray:
         """Return the second moments with those of the place apart from the others."""

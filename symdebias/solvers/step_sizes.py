@@ -1,5 +1,6 @@
 """Step sizes of stochastic gradient descent, as values: eta_t for the steps t = 1, 2, ..."""
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -158,7 +159,9 @@ def step_sizes(
         function: Callable[[FloatArray], FloatArray] = step_size
     else:
         function = StepSize(POSITIVE.check("step_size", step_size))
-    sizes = np.asarray(function(steps), dtype=np.float64)
+    returned, sizes = function(steps), np.empty(0)
+    with contextlib.suppress(TypeError, ValueError):
+        sizes = np.asarray(returned, dtype=np.float64)
     if sizes.shape != steps.shape or not (np.all(sizes > 0) and np.all(sizes < math.inf)):
         raise ValueError(
             f"the step sizes of steps {first + 1} to {first + count} are not {count} positive finite numbers. "

@@ -165,6 +165,11 @@ BAD = {
     ),
     "no points": (CURVE, {"points": 0}, ValueError, "points=0 is too small"),
     "points": (CURVE, {"points": "ten"}, TypeError, "points='ten' is neither"),
+    "points in no list": (CURVE, {"points": np.array(1.0)}, ValueError, r"points has the shape \(\)\. Give a number"),
+    "very many points": (CURVE, {"points": 1001}, ValueError, r"points=1001 is too large\. It may be 1,000"),
+    "a long list of points": (CURVE, {"points": np.zeros(1001)}, ValueError, "points has 1,001 scores"),
+    "a point at no distance": (CURVE, {"points": [0.0, 1e308]}, ValueError, r"points has 1e\+308, which is more than"),
+    "one window": (CURVE, {"bandwidth": 1e308}, ValueError, r"bandwidth=1e\+308 is more than 1e\+08 times"),
     "far point": (CURVE, {"points": [1e3]}, ValueError, "no record has a released score near 1000"),
     "flat": (functools.partial(calibration_curve, np.zeros(3)), {}, ValueError, "all records have the same score"),
     "overflowing prediction": (

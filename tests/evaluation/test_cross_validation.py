@@ -199,6 +199,11 @@ def test_refused_candidates_are_reported():
     [
         ({"candidates": {}}, TypeError, "candidates must map names, at least one"),
         ({"candidates": {"zero": np.zeros(2)}}, TypeError, "candidates must map names, at least one"),
+        (
+            {"candidates": {"model": sd.DebiasedClassifier}},
+            TypeError,
+            "'model' is the class DebiasedClassifier, and no model. Call it",
+        ),
         ({"folds": 1}, ValueError, "folds=1 is too small"),
         ({"folds": 5}, ValueError, "folds=5 is more than the 4 records"),
         ({"folds": 3, "clusters": [1, 1, 2, 2]}, ValueError, "folds=3 is more than the 2 clusters"),

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -252,7 +253,7 @@ def test_a_promised_range_that_released_scores_leave_is_refused(metric):
     for radius in (1.0, 3.0):
         with pytest.raises(ValueError, match=rf"radius={radius:g} is no bound on the true scores"):
             evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=radius)
-    assert evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=10.0).bias_is_certified
+    assert evaluate(theta, noised.X, noised.y, metric=metric, release=release, radius=Fraction(10)).bias_is_certified
 
 
 def test_a_promised_range_is_held_against_the_records_in_one_pass(monkeypatch):

@@ -5,6 +5,7 @@ import inspect
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -325,6 +326,8 @@ def test_derivations_are_printed(capsys):
     recoded = printed(capsys, "derive", "exponential", "--target-values", "0,1", "--noise", "gaussian:0.5")
     assert "loss        exp(-u*(2*y - 1))" in recoded
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
+    rule = ("--noise", "gaussian:0.5", "--method", "quadrature", "--nodes", "2")
+    assert "exp(-u)*cos(" in printed(capsys, "derive", "exp(-y*u)", *rule)
 
 
 @pytest.mark.exhaustive
@@ -431,6 +434,28 @@ def test_an_answer_that_finds_no_room_is_said_to(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Closed(errno.ENOSPC))
     assert cli.main(["fit", "folder", "--loss", "logistic"]) == cli.FAILED
     assert "what is to be printed or written cannot be: No space left on device" in capsys.readouterr().err
+
+
+def test_what_is_written_is_said_where_the_answer_finds_no_room(folder, tmp_path, monkeypatch, capsys):
+    """Records are released and a budget is spent: whoever reads of a failure is not to release them again."""
+    monkeypatch.setattr(sys, "stdout", Closed(errno.ENOSPC))
+    table = ["privatize", folder / "people.csv", "--schema", folder / "schema.toml", "--out", tmp_path / "out"]
+    counted = [*table, "--ledger", tmp_path / "spent.jsonl", "--population", "panel", "--total", "60,1e-5"]
+    saved = ["fit", folder / "seeded", "--loss", "logistic", "--save", tmp_path / "fit.json"]
+    for words, said in (
+        (counted, r"20,000 released records with their card are in .*out, and the ledger .*spent\.jsonl counts them"),
+        (saved, r"the fit is in .*fit\.json\."),
+        (
+            ["predict", tmp_path / "fit.json", folder / "people.csv", "--out", tmp_path / "said.csv"],
+            "20,000 predictions",
+        ),
+    ):
+        assert cli.main([str(word) for word in words]) == cli.FAILED
+        err = capsys.readouterr().err
+        assert re.search("cannot be: No space left.*Done is what was to be written: " + said, err), err
+        # Not of what nothing was written of.
+        assert cli.main(["fit", str(tmp_path / "none"), "--loss", "logistic"]) == cli.FAILED
+        assert "Done" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["--help"], ["privatize", "people.csv", "--schema", "s.toml", "--out", "out"]])

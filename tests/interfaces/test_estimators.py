@@ -780,3 +780,29 @@ def test_a_score_is_not_of_labels_in_another_coding():
     released = sd.DebiasedClassifier("squared_margin", release=SIGNED).fit(X, SIGNS)
     with pytest.raises(TypeError, match="X must hold real numbers"):
         released.score(None, SIGNS)
+
+
+def test_scores_take_weights_and_targets_that_have_one():
+    """Weights are those of `fit`; 1e308 gave NaN, and a negative one a number."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(40, 2))
+    y, labels = X @ [1.0, 2.0], np.where(X[:, 0] > 0, 1, 0)
+    for model, truth in ((sd.DebiasedRegressor().fit(X, y), y), (sd.DebiasedClassifier().fit(X, labels), labels)):
+        weighed = model.score(X, truth, sample_weight=np.arange(40))
+        assert weighed == pytest.approx(model.score(X, truth, sample_weight=np.arange(40) / 7.0))
+        for weights, message in (
+            (np.full(40, 1e308), r"the largest sample_weight is 1e\+308"),
+            (np.where(np.arange(40) == 3, -1.0, 1.0), "sample_weight is negative in row 3"),
+            (["x"] * 40, "sample_weight must hold real numbers"),
+            (np.ones(39), "sample_weight has 39"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=message):
+                model.score(X, truth, sample_weight=weights)
+    with pytest.raises(ValueError, match=r"the r2_score of these records is no number.*give y in a larger unit"):
+        sd.DebiasedRegressor().fit(X, y).score(X, 1e300 * y)
+
+
+@pytest.mark.parametrize("solver", [[], {}, np.array("sgd"), None])
+def test_what_is_no_name_of_a_solver_is_refused(solver):
+    with pytest.raises(ValueError, match=r"is not known\. Choose one of m_estimate, sgd"):
+        sd.DebiasedClassifier(solver=solver).fit(np.eye(4), [0, 1, 0, 1])

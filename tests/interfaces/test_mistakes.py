@@ -230,6 +230,10 @@ COMMANDS = [
     ("a loss of scikit-learn", "derive log_loss", 1, "'log_loss' is called logistic here"),
     ("a mistyped loss", "derive logisitc", 1, "'logisitc' is called logistic here"),
     ("an order without a series", "derive exp(-y*u) --order 2", 1, '--order=2 belongs to --method series; --method auto has none. Leave it out'),
+    ("nodes without a quadrature", "derive exp(-y*u) --nodes 3", 1,
+     "--nodes=3 belongs to --method quadrature; --method auto takes none"),
+    ("too many nodes", "derive exp(-y*u) --method quadrature --nodes 300", 1, "--nodes=300 is out of range. A rule has 2 to"),
+    ("a quadrature past poles", "derive logistic --noise gaussian:0.5 --method quadrature", 1, "is not known to be entire"),
     ("a long expression", "derive " + "u+" * 2000 + "u", 1, "has 4,001 characters. It may have 2,000. Shorten it"),
     # Expressions.
     ("parentheses", "derive exp(u", 1, "'exp\\(u' is no expression: its parentheses"),

@@ -1,13 +1,14 @@
 """Plans: ordered, explicit about what they assume, and on the command line."""
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
 import sympy as sp
 
 import symdebias as sd
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.interfaces import cli
 from symdebias.planning import Option, Plan, Population
 
@@ -144,11 +145,40 @@ def test_the_weight_of_the_target_under_spherical_noise_is_chosen():
         ),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, random_state="a"), TypeError, "random_state must"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, random_state=-1), ValueError, "random_state=-1"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=1e308), ValueError, r"n=1e\+308 is too large"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=0.5), ValueError, r"n=0\.5 is no number of records"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, columns=2), TypeError, "must be a sequence"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, columns="ab"), TypeError, "must be a sequence"),
+        (
+            lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, mechanisms=np.array("laplace")),
+            ValueError,
+            "must be a list with some of",
+        ),
+        (
+            lambda: sd.planning.records_needed(
+                EXPONENTIAL, sd.Release(sd.GaussianMechanism.from_scale(0.1)), POPULATION, standard_error=1e-320
+            ),
+            InferenceError,
+            r"1e\+18 records still leave an error of .*e-[0-9]+, of which up to 0 is a bias.*Ask for less",
+        ),
+        (
+            lambda: sd.planning.expected_fit(
+                EXPONENTIAL, sd.Release(sd.GaussianMechanism.from_scale(0.1)), POPULATION, n=10, start=[1e200, 1.0]
+            ),
+            ValueError,
+            r"start has an entry of size 1e\+200, and squares of scores overflow",
+        ),
     ],
 )  # fmt: skip
 def test_bad_plans_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_penalty_is_any_kind_of_number():
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1))
+    found = [sd.planning.expected_fit(EXPONENTIAL, release, POPULATION, n=10, l2=l2) for l2 in (Fraction(1, 2), 0.5)]
+    np.testing.assert_array_equal(found[0].covariance, found[1].covariance)
 
 
 def test_the_command_answers_a_collectors_question(capsys, tmp_path):

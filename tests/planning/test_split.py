@@ -64,6 +64,7 @@ def test_a_split_is_not_stretched_where_budgets_add_or_are_spent_elsewhere():
     ("call", "error", "message"),
     [
         (lambda: best_split(EXPONENTIAL, build, POPULATION, epsilon=1.0, n=10, parts=1), ValueError, "no split"),
+        (lambda: best_split(EXPONENTIAL, None, POPULATION, epsilon=1.0, n=10), TypeError, "build must be a function"),
     ],
 )  # fmt: skip
 def test_bad_splits_are_named(call, error, message):

@@ -614,6 +614,28 @@ def test_public_numbers_that_floats_do_not_tell_apart_are_refused(person, tmp_pa
             schema.collect(source)
 
 
+@pytest.mark.parametrize("package", ["pyarrow", "polars", "pandas", "pandas of pyarrow"])
+def test_missing_values_beside_large_public_numbers_hide_none_that_is_merged(package):
+    """NumPy's array of whole numbers with a missing one is of floats."""
+    schema = sd.Schema({"epsilon": 4.0, "columns": {"age": {"bounds": [0, 99]}, "person": {"public": True, "fill": 0}}})
+
+    def table(person):
+        if package == "pyarrow":
+            arrow = pytest.importorskip("pyarrow")
+            return arrow.table({"age": [30.0] * 4, "person": arrow.array(person, arrow.int64())})
+        if package == "polars":
+            return pytest.importorskip("polars").DataFrame({"age": [30.0] * 4, "person": person})
+        dtype = "Int64" if package == "pandas" else "int64[pyarrow]"
+        pandas = pytest.importorskip("pandas")
+        if "pyarrow" in dtype:
+            pytest.importorskip("pyarrow")
+        return pandas.DataFrame({"age": [30.0] * 4, "person": pandas.array(person, dtype=dtype)})
+
+    assert schema.collect(table([5, None, BIG, 7]))[0]["person"].tolist() == [5.0, 0.0, BIG, 7.0]
+    with pytest.raises(ValueError, match=r"person has two whole numbers beyond 2\^53 .*tell apart.* in row 3"):
+        schema.collect(table([BIG, None, 7, BIG + 1]))
+
+
 @pytest.mark.parametrize("kind", [list, np.array, lambda person: list(map(str, person))])
 def test_large_public_numbers_that_floats_tell_apart_are_rounded(kind):
     """Times in nanoseconds to the millisecond, and persons whose numbers end in zeros."""

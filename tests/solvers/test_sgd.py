@@ -620,6 +620,11 @@ def test_a_column_whose_squares_are_too_large_is_named(solve, loss, value):
         ({"record": math.nan}, TypeError, r"record=nan is neither a number of iterates nor a sequence of steps"),
         ({"record": {}}, TypeError, r"record=\{\} is neither"),
         ({"record": "all"}, TypeError, r"record='all' is neither"),
+        ({"record": np.array(3.0)}, TypeError, r"record=3\.0 is neither"),
+        ({"step_size": lambda steps: "fast"}, ValueError, r"the step sizes of steps 1 to 3 are not 3 positive finite"),
+        ({"step_size": lambda steps: 0.1}, ValueError, r"the step sizes of steps 1 to 3 are not 3 positive finite"),
+        ({"step_size": lambda steps: [[1.0], 2.0]}, ValueError, r"the step sizes of steps 1 to 3 are not 3 positive"),
+        ({"checkpoint": "run\0.npz"}, ValueError, r"the path 'run.*' has a null character"),
     ],
 )
 def test_runs_that_are_too_long_and_records_that_are_none_are_refused(options, error, message):

@@ -72,7 +72,10 @@ def _run(options: argparse.Namespace) -> int:
             _flush()
             return code
         except (SymdebiasError, ValueError, TypeError, OSError, MemoryError) as error:
-            print(f"symdebias: {in_options(_in_words(error), options)}", file=sys.stderr)
+            # Commands set it where they have written what they were to write, and have only to say so.
+            written = getattr(options, "written", None)
+            done = f" Done is what was to be written: {written}." if written and isinstance(error, OSError) else ""
+            print(f"symdebias: {in_options(_in_words(error), options)}{done}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             print("symdebias: interrupted", file=sys.stderr)

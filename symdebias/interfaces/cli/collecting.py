@@ -32,6 +32,8 @@ def privatize(options: argparse.Namespace) -> None:
         noised = noised.shuffled()
     name = None if schema.target is None else schema.target.name
     noised.save(options.out, format=options.format, target_name=name, labels=schema.labels)
+    counted = "" if options.ledger is None else f", and the ledger {options.ledger} counts them"
+    options.written = f"{len(noised.X):,} released records with their card are in {options.out}{counted}"
     guarantee = None if noised.seeded else noised.guarantee
     if options.json:
         answer = {

@@ -34,7 +34,8 @@ def derive(options: argparse.Namespace) -> None:
             raise ValueError("--target-epsilon is for labels, and y is any number. Give --target-values, as -1,1.")
         target = RandomizedResponse(options.target_epsilon, values)
     release = Release(mechanism, target)
-    more = {} if options.order is None else {"order": options.order}
+    given = {"order": options.order, "nodes": options.nodes}
+    more = {name: value for name, value in given.items() if value is not None}
     corrected = debias(loss, release, method=options.method, **more)
     if mechanism is None and target is None:
         raise ValueError(

@@ -73,6 +73,7 @@ def fit(options: argparse.Namespace) -> None:
     found = labelled(_as_drawn(own.kept(found), noised), noised.labels)
     if options.save is not None:
         found.save(options.save)
+        options.written = f"the fit is in {options.save}"
     if options.json:
         term = {} if known is None else {"known_term": known.as_json}
         chosen = {} if outcome is None else {"outcome": outcome.as_json}
@@ -155,6 +156,7 @@ def report(options: argparse.Namespace) -> None:
     found.report(
         options.out, ignoring, X=noised.X, y=noised.y, level=options.level, original_units=_has_units(found), **given
     )
+    options.written = f"the page is {options.out}"
     if options.json:
         show({"page": str(options.out), "bytes": options.out.stat().st_size})
         return

@@ -146,7 +146,7 @@ def with_hyphens(text: str) -> str:
 _COMMANDS = {
     "derive": (
         "deriving:derive",
-        "loss --noise --target-values --continuous --target-epsilon --method --order --latex --json",
+        "loss --noise --target-values --continuous --target-epsilon --method --order --nodes --latex --json",
         "print the corrected loss of an expression",
         "Derive the loss that is unbiased on noised records. The expression is read by a list of what is allowed, and "
         "never run.",
@@ -317,7 +317,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "per column takes minutes)",
     },
     "--method": {"default": "auto"},
-    "derive --method": {"choices": ("auto", "exact", "series", "surrogate", "none"), "help": "as for sd.debias"},
+    "derive --method": {
+        "choices": ("auto", "exact", "series", "surrogate", "quadrature", "none"),
+        "help": "as for sd.debias",
+    },
     "fit --method": {"help": "of the correction, as for sd.debias (default: auto)"},
     "--metric": {
         "type": metric,
@@ -362,6 +365,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         for name in ("weights", "clusters")
     },
     "compile --noise-scale": {"help": "the columns that fits will name as their noise scales"},
+    "--nodes": {"type": int, "help": "of a quadrature (default: 32)"},
     "--order": {"type": int, "help": "of a series"},
     "--others": {
         "nargs": "+",

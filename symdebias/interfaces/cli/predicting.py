@@ -41,6 +41,7 @@ def predict(options: argparse.Namespace) -> None:
     text = io.StringIO(newline="")
     _columns.write_text(text, list(said), (map(_spelled, values) for values in said.values()))
     _files.write_whole(options.out, lambda stream: stream.write(text.getvalue().encode()), _KIND)
+    options.written = f"{len(X):,} predictions are in {options.out}"
     if options.json:
         show({"file": str(options.out), "records": len(X), "columns": list(said)})
         return

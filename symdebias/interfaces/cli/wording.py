@@ -86,6 +86,7 @@ _ARGUMENTS: dict[str, dict[str, str]] = {
         r"Evaluate metric=\"brier\" or \"log_loss\"": "Take --metric brier or log_loss",
         **_chosen("--metric", _metric_names.METRICS),
     },
+    "--nodes": {r"\Anodes=(?=\S+ (?:is|belongs to) )": "--nodes="},
     "--noise-scale": {
         r"\bLeave noise_scale out\b": "Leave --noise-scale out",
         r"\bPass noise_scale= to evaluate\b": "Pass --noise-scale to evaluate",
