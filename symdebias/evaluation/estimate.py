@@ -524,7 +524,7 @@ def estimate_of(
     mean, error = records.mean_and_error(values)
     count, clusters = records.counts
     made = Estimate(mean, error, bias, certified, count, metric.name, metric.method, clusters)
-    law = records.error_law(values).carried_by(carriers)
+    law = records.error_law(values, has_long_tails=metric.has_long_tails).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
 
 
