@@ -325,7 +325,8 @@ def evaluate(
     the side of the long tail of the deviations (Hall 1992): where the estimate lies far on the other side, too few
     large ones were drawn, and the standard error is too small as well. A sample without the largest shows too little of
     that, so that mean losses and R2 reach as far as the tail of the deviations says, a generalized Pareto one (Zhang &
-    Stephens 2009), from 100 records on. Where the noise of the release was estimated, the standard error has the error of that estimate in it, with theta as given.
+    Stephens 2009), from 100 records on. Where the noise of the release was estimated, the standard
+    error has the error of that estimate in it, with theta as given.
 
     References
     ----------
