@@ -226,7 +226,7 @@ def skewness_reaching(skewness: float, reach: float, sides: tuple[float, float])
     Parameters
     ----------
     skewness : float
-        What the sample tells: it is never less, on that side, and stays what it is where it does.
+        What the sample tells: it stays where by it an interval reaches as far, to either side.
     reach : float
         As for `skewed_reaches`.
     sides : tuple of two floats
@@ -242,9 +242,9 @@ def skewness_reaching(skewness: float, reach: float, sides: tuple[float, float])
     def beyond(skewness: float) -> float:
         return skewed_reaches(reach, skewness)[1] - far
 
-    least = max(sign * skewness, 0.0)
-    if not beyond(least) < 0:
+    if far <= max(skewed_reaches(reach, skewness)):
         return skewness
+    least = max(sign * skewness, 0.0)
     most = max(_MOST_SKEWED, least)
     return sign * (float(brentq(beyond, least, most)) if beyond(most) > 0 else most)
 
