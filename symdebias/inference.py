@@ -36,6 +36,8 @@ _FEW_OF_ALL = 0.125
 # From so many records, as the fourth moments of what each does to an estimate count them, a variance is as good as
 # known; of fewer than the second figure nobody knows how far they scatter.
 MANY_DECIDE, FEWEST_DECIDE = 50.0, 2.5
+# The largest skewness that is looked for.
+_MOST_SKEWED = 1.0
 # The level of the intervals that end where score tests do.
 _OF_SCORE_TESTS = 0.95
 # An eigenvalue of so little of the largest may have either sign by rounding.
@@ -216,6 +218,35 @@ def skewed_reaches(reach: float, skewness: float) -> tuple[float, float]:
     if skewness > _most_skewness(far):
         far = float(brentq(lambda size: size / 4 - 0.75 / size - 0.1875 / size**3 - reach, 1.0, 4 * reach + 4))
     return reach, far
+
+
+def skewness_reaching(skewness: float, reach: float, sides: tuple[float, float]) -> float:
+    """Return the skewness by which an interval reaches as far as it is to, on the side where that is farther.
+
+    Parameters
+    ----------
+    skewness : float
+        What the sample tells: it stays where by it an interval reaches as far, to either side.
+    reach : float
+        As for `skewed_reaches`.
+    sides : tuple of two floats
+        How many standard errors the interval is to reach below and above.
+
+    Examples
+    --------
+    >>> skewness_reaching(0.0, 1.96, (2.0, 2.65)).__round__(2), skewness_reaching(0.3, 1.96, (2.0, 2.0))
+    (0.3, 0.3)
+    """
+    sign, far = (1.0 if sides[1] > sides[0] else -1.0), max(sides)
+
+    def beyond(skewness: float) -> float:
+        return skewed_reaches(reach, skewness)[1] - far
+
+    if far <= max(skewed_reaches(reach, skewness)):
+        return skewness
+    least = max(sign * skewness, 0.0)
+    most = max(_MOST_SKEWED, least)
+    return sign * (float(brentq(beyond, least, most)) if beyond(most) > 0 else most)
 
 
 def _most_skewness(size: Any) -> Any:

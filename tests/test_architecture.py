@@ -15,6 +15,7 @@ LAYERS = [
     {
         "_domains",
         "_fieller",
+        "_tails",
         "_arrays",
         "_blas",
         "_tables",

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.assessment.variance import evaluated
@@ -19,7 +18,7 @@ from symdebias.correction import Correction
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, at_equal_distances
 from symdebias.evaluation.scores import ReleasedScores
-from symdebias.inference import FEWEST_DECIDE, critical_value, skewed_reaches
+from symdebias.inference import FEWEST_DECIDE, critical_value, skewness_reaching
 
 # Where fewer carry a mean its intervals cover 85% and less. An inflation below the second figure is that of losses that
 # hardly grow faster than a square, whose records tell it themselves.
@@ -33,8 +32,8 @@ _STAND_INS = 20_000
 # The level at which draws of the noise say how far intervals reach, the fewest and the most of them, how many records
 # all of them have, and how many of them are to have intervals.
 _LEVEL, _DRAWS, _NUMBERS, _LEAST_DRAWS = 0.95, (100, 400), 4e6, 50
-# True scores spread by no less than this share of what released ones do; and the largest skewness that is looked for.
-_LEAST_SPREAD, _MOST_SKEWED = 0.02, 1.0
+# True scores spread by no less than this share of what released ones do.
+_LEAST_SPREAD = 0.02
 
 
 def refusal_of_few(name: str, correction: Correction, records: Records, theta: FloatArray) -> str:
@@ -85,19 +84,7 @@ def skewed_by_noise(sample: ErrorLaw, correction: Correction, records: Records, 
     if law is None or not (law.inflation > _SOME_INFLATION and law.carriers < _MANY_CARRIERS):
         return sample
     reach = critical_value(_LEVEL, 0.0, sample.freedom)
-    below, above = law.reaches()
-    sign = 1.0 if above > below else -1.0
-    far = max(below, above)
-
-    def beyond(skewness: float) -> float:
-        return skewed_reaches(reach, skewness)[1] - far
-
-    least = max(sign * sample.skewness, 0.0)
-    if not beyond(least) < 0:
-        return sample
-    most = max(_MOST_SKEWED, least)
-    skewness = float(brentq(beyond, least, most)) if beyond(most) > 0 else most
-    return replace(sample, skewness=sign * skewness)
+    return replace(sample, skewness=skewness_reaching(sample.skewness, reach, law.reaches()))
 
 
 @dataclass(frozen=True)

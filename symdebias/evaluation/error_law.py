@@ -12,8 +12,18 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_reach
-from symdebias.inference import MANY_DECIDE, critical_value, freedom_of_few, skewed_reaches
+from symdebias._tails import LongTails
+from symdebias.inference import (
+    FEWEST_DECIDE,
+    MANY_DECIDE,
+    critical_value,
+    freedom_of_few,
+    skewed_reaches,
+    skewness_reaching,
+)
 
+# The level at which tails say how far intervals reach.
+_LEVEL = 0.95
 # A share of fewer than five records has no standard error to be relied on, and of one it has none; between four and
 # five, for rounding.
 _FEWEST_CARRIERS = 4.5
@@ -38,15 +48,19 @@ class ErrorLaw:
     bending: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def by_records(cls, squares: float, thirds: float, fourths: float) -> "ErrorLaw":
-        """Return what sums of powers of what each record does to a mean say.
+    def by_records(cls, squares: float, thirds: float, fourths: float, tails: LongTails) -> "ErrorLaw":
+        """Return what sums of powers of what each record does to a mean say, and the farthest of them.
 
         Twice the number of records that decide a standard error, (sum d^2)^2/(sum d^4), is Satterthwaite's.
         """
-        if not fourths > 0:
+        if not fourths > 0 or squares**2 >= MANY_DECIDE * fourths:
             return cls()
-        deciding = squares**2 / fourths
-        return cls(2 * deciding, thirds / squares**1.5) if deciding < MANY_DECIDE else cls()
+        return cls(2 * squares**2 / fourths, thirds / squares**1.5)._as_skewed_as(tails)
+
+    def _as_skewed_as(self, tails: LongTails) -> "ErrorLaw":
+        """Return that of numbers whose tails are longer than those of them that were drawn."""
+        reach = self.reach(_LEVEL)
+        return replace(self, skewness=skewness_reaching(self.skewness, reach, tails.reaches(FEWEST_DECIDE)))
 
     @classmethod
     def by_clusters(cls, moves: FloatArray) -> "ErrorLaw":

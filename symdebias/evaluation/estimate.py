@@ -78,7 +78,8 @@ class Estimate:
         or on noise that was estimated.
     skewness : float
         That of the estimate where few records or clusters decide it, and 0 otherwise: the sum of d^3 over the sum of
-        d^2 to the power 1.5, with d what each does to it.
+        d^2 to the power 1.5, with d what each does to it. Of a mean loss or R2 of 100 records or more it is as much as
+        the tail of d says, where that is more.
     without_both_labels : float
         By how much a label that no record has may change the value of a metric of two labels; 0 where both occur. One
         that is as frequent as this takes it to be is in no record of one sample in 40.
@@ -322,14 +323,17 @@ def evaluate(
     below 50 of them the interval is by Student's t with twice as many degrees of freedom (Satterthwaite 1946), as those
     of fits are. That of a share then reaches farther on the side of 1/2 (Wilson 1927), and that of another metric on
     the side of the long tail of the deviations (Hall 1992): where the estimate lies far on the other side, too few
-    large ones were drawn, and the standard error is too small as well. Where the noise of the release was estimated,
-    the standard error has the error of that estimate in it, with theta as given.
+    large ones were drawn, and the standard error is too small as well. A sample without the largest shows too little of
+    that, so that mean losses and R2 reach as far as the tail of the deviations says, a generalized Pareto one (Zhang &
+    Stephens 2009), from 100 records on. Where the noise of the release was estimated, the standard
+    error has the error of that estimate in it, with theta as given.
 
     References
     ----------
     Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990. Brier 1950. Hanley & McNeil 1982 (the area
     under the ROC curve). Efron & Stein 1981 (pseudo-values of means over pairs). Fieller 1954 (Journal of the Royal
     Statistical Society B 16). Hall 1992 (Journal of the Royal Statistical Society B 54).
+    Zhang & Stephens 2009 (Technometrics 51).
 
     Examples
     --------
@@ -526,7 +530,7 @@ def estimate_of(
     mean, error = records.mean_and_error(values)
     count, clusters = records.counts
     made = Estimate(mean, error, bias, certified, count, metric.name, metric.method, clusters)
-    law = records.error_law(values).carried_by(carriers)
+    law = records.error_law(values, has_long_tails=metric.has_long_tails).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
 
 

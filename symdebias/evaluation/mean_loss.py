@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import sympy as sp
@@ -60,6 +60,7 @@ class MeanLoss(Metric):
     promised: bool
     size: float
     refusals: Mapping[bytes, str]
+    has_long_tails: ClassVar[bool] = True
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""

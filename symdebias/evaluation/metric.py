@@ -3,16 +3,17 @@
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._tails import tail_count
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, extremes_of
-from symdebias.evaluation.sums import Sums, higher_powers
+from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import DivergenceError
 from symdebias.noise import ChannelNoise
 
@@ -34,12 +35,15 @@ class Metric(ABC):
         The records.
     higher_is_better : bool
         Whether large values are good.
+    has_long_tails : bool
+        Whether it is a mean of numbers without a bound, whose tails tell how far intervals reach.
     """
 
     name: str
     method: str
     records: Records
     higher_is_better: ClassVar[bool] = False
+    has_long_tails: ClassVar[bool] = False
 
     @abstractmethod
     def on(self, part: Records) -> Self:
@@ -81,16 +85,14 @@ class Metric(ABC):
         """Return those of the means of several combinations: one pass over all records, where it takes one."""
 
         @functools.cache
-        def powers() -> FloatArray:
+        def powers() -> Powers:
             of = np.stack(combinations, axis=1)
             mean = np.array([sums.mean(one) for one in combinations])
-            work = functools.partial(_higher_powers, judge=self.light, theta=theta, of=of, mean=mean)
-            return np.asarray(np.sum(list(self.records.over_parts(work)), axis=0))
+            most = tail_count(sums.records) if self.has_long_tails else 0
+            work = functools.partial(_powers_of, judge=self.light, theta=theta, of=of, mean=mean, most=most)
+            return Powers.together(self.records.over_parts(work), most)
 
-        def told(place: int) -> list[float]:
-            return [float(one) for one in powers()[:, place]]
-
-        return [sums.error_law(one, functools.partial(told, place)) for place, one in enumerate(combinations)]
+        return [sums.error_law(one, powers, place) for place, one in enumerate(combinations)]
 
     def skewed(self, law: ErrorLaw, thetas: Sequence[FloatArray]) -> ErrorLaw:
         """Return the law of a mean over parts that are judged at thetas, where more is known of its skewness."""
@@ -247,11 +249,16 @@ def _sums_relabelled(part: Records, *, judge: Metric, theta: FloatArray, label: 
     return _sums_of(relabelled(part, label), judge=judge, theta=theta)
 
 
-def _higher_powers(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return `higher_powers` of some records."""
+def _powers_of(
+    part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: FloatArray, most: int
+) -> Powers:
+    """Return the powers of some records."""
     own = judge if part is judge.records else judge.on(part)
-    found = np.zeros((2, len(mean)))
-    for rows in part.pieces():
-        values, weights = own.columns(theta, rows), part.weights[rows]
-        found += higher_powers(own.settled(values, weights, part.first + rows.start), weights, of=of, mean=mean)
-    return found
+
+    def each() -> Iterator[Powers]:
+        for rows in part.pieces():
+            values, weights = own.columns(theta, rows), part.weights[rows]
+            values = own.settled(values, weights, part.first + rows.start)
+            yield Powers.of(values, weights, of=of, mean=mean, most=most)
+
+    return Powers.together(each(), most)

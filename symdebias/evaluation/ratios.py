@@ -303,6 +303,7 @@ class RSquared(Metric):
     excess: FloatArray
     middle: float
     higher_is_better: ClassVar[bool] = True
+    has_long_tails: ClassVar[bool] = True
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""

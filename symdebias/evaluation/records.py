@@ -26,6 +26,7 @@ from symdebias._arrays import (
 )
 from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
+from symdebias._tails import LongTails, farthest, tail_count
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
 from symdebias.corrected import CorrectedLoss
@@ -384,8 +385,10 @@ class Records:
         error = math.sqrt(present / (present - 1) * float(parts @ parts))
         return mean, error * pull_of(float(self.share.max()))
 
-    def error_law(self, values: FloatArray) -> ErrorLaw:
+    def error_law(self, values: FloatArray, *, has_long_tails: bool) -> ErrorLaw:
         """Return the law of the mean of a number per record in its standard errors, as few records or clusters make it.
+
+        Where the numbers have no bound, their tails tell how far intervals reach.
 
         Raises
         ------
@@ -395,8 +398,11 @@ class Records:
         parts = self.share * (values - float(self.share @ values))
         if self.clusters is not None:
             return ErrorLaw.by_clusters(self._without_each(parts))
-        squares = parts**2
-        return ErrorLaw.by_records(float(squares.sum()), float(squares @ parts), float(squares @ squares))
+        squares, (present, _) = parts**2, self.counts
+        above, below = farthest(parts[:, None], tail_count(present) if has_long_tails else 0)[:, :, 0]
+        second, fourths = float(squares.sum()), float(squares @ squares)
+        tails = LongTails(present, second, fourths, above, below)
+        return ErrorLaw.by_records(second, float(squares @ parts), fourths, tails)
 
     def _without_each(self, parts: FloatArray) -> FloatArray:
         """Return what leaving out each cluster with weight does to a mean, from the parts of its records in it."""

@@ -4,13 +4,14 @@ Sums are centred in each part, so that nothing is lost to rounding where parts a
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._tails import LongTails, farthest
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import pull_of, without_each
 from symdebias.inference import MANY_DECIDE
@@ -19,6 +20,40 @@ from symdebias.inference import MANY_DECIDE
 _TOGETHER = 64
 # Squares below this share of what all records could have are those of rounding.
 _ROUNDING = 4 * float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class Powers:
+    """Of weighted deviations from means of r combinations: sums of powers, and the farthest on both sides.
+
+    Attributes
+    ----------
+    thirds, fourths : array of shape (r,), float64
+        Sums of third and of fourth powers.
+    far : array of shape (2, m, r), float64
+        As `farthest` returns them.
+    """
+
+    thirds: FloatArray
+    fourths: FloatArray
+    far: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: FloatArray, most: int) -> "Powers":
+        """Return those of some records: of combinations (k, r) of values (n, k), and so many on each side."""
+        away = weights[:, None] * (values @ of - mean)
+        squares = away**2
+        thirds, fourths = (np.einsum("ij,ij->j", squares, other) for other in (away, squares))
+        return cls(thirds, fourths, farthest(away, most))
+
+    @classmethod
+    def together(cls, parts: Iterable["Powers"], most: int) -> "Powers":
+        """Return those of all records of some parts, one at least."""
+        found, *others = parts
+        for part in others:
+            far = -np.sort(-np.concatenate([found.far, part.far], axis=1), axis=1)[:, :most]
+            found = cls(found.thirds + part.thirds, found.fourths + part.fourths, far)
+        return found
 
 
 @dataclass(frozen=True)
@@ -159,7 +194,7 @@ class Sums:
         """Whether a combination is the same for all records, but for rounding."""
         return self.squared_error(of) <= _ROUNDING * self.records * self.largest_square(of)
 
-    def error_law(self, of: FloatArray, powers: Callable[[], Sequence[float]]) -> ErrorLaw:
+    def error_law(self, of: FloatArray, powers: Callable[[], Powers], place: int = 0) -> ErrorLaw:
         """Return the law of the mean of a combination in its standard errors, as few records or clusters make it.
 
         Parameters
@@ -167,7 +202,9 @@ class Sums:
         of : array of shape (k,), float64
             The combination.
         powers : callable
-            Returns the sums of its `higher_powers` over all records, where it takes these to tell.
+            Returns the powers of all records, where it takes these to tell.
+        place : int
+            Which of the combinations there it is.
 
         Raises
         ------
@@ -180,24 +217,16 @@ class Sums:
         squares = self.squared_error(of)
         if squares >= MANY_DECIDE * self.largest_square(of) or self.is_rounding(of):
             return ErrorLaw()
-        thirds, fourths = powers()
-        return ErrorLaw.by_records(squares, thirds / self.weight**3, fourths / self.weight**4)
+        found, weight = powers(), self.weight
+        fourths, (above, below) = float(found.fourths[place]) / weight**4, found.far[:, :, place] / weight
+        tails = LongTails(self.records, squares, fourths, above, below)
+        return ErrorLaw.by_records(squares, float(found.thirds[place]) / weight**3, fourths, tails)
 
     def only(self, place: int) -> FloatArray:
         """Return the combination that is one of the numbers."""
         found = np.zeros(len(self.means))
         found[place] = 1.0
         return found
-
-
-def higher_powers(values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return sums of third and of fourth powers of weighted deviations from means, shape (2, r).
-
-    They are those of combinations (k, r) of numbers.
-    """
-    away = weights[:, None] * (values @ of - mean)
-    squares = away**2
-    return np.stack([np.einsum("ij,ij->j", squares, away), np.einsum("ij,ij->j", squares, squares)])
 
 
 def _grouped(clusters: Any, weights: FloatArray, sums: FloatArray) -> tuple[Any, FloatArray, FloatArray]:

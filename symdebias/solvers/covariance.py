@@ -155,8 +155,8 @@ def at_root(
         levelling = levelling_of(records, theta, penalty, covariance, curving, known, bias)
     if levelling is not None:
         notes.append(
-            "the score levels off within an interval: intervals and p values reach as far as a score test does not "
-            "reject, beyond what standard errors say"
+            "the score levels off, or varies more, within an interval: intervals and p values reach as far as a score "
+            "test does not reject, beyond what standard errors say"
         )
     known_freedom = freedom if np.isfinite(freedom).any() else None
     skewness = _of_whole(scatter, covariance, freedom)

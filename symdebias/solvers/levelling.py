@@ -15,6 +15,7 @@ from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
 from symdebias.losses.shifts import centred, ignores_shifts
+from symdebias.noise import ChannelNoise
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import is_allowed
@@ -97,7 +98,8 @@ def levelling_of(
     differences, H is that of the estimate. Some thousand records tell the shape, and standard errors the scale.
 
     Where the curvature is uncertain, M is that of the parameter that is tested, and many records tell the shape: of
-    fewer the noise would make another one.
+    fewer the noise would make another one. Where a channel noises labels M is that of either, whichever has the more
+    variance: a label that was turned over weighs the more the surer the true one would be.
 
     Beyond the scores that a surrogate was designed for it does not level off where the loss does, but has waves, and
     its variance grows with the noise of longer parameters. A score that is tested is therefore that of the surrogate
@@ -113,11 +115,13 @@ def levelling_of(
     # What a test rejects at that leaves the bias to the interval: from 1.96 without any to 1.64 with a large one.
     rejects = reaches - allowed
     designs = _Designs.of(records, theta, known)
-    few = _Shape(records.looked_at, theta, penalty)
+    # A wrong label counts the more the surer the true one would be, so that the variance of a score has its own way.
+    has_own_variance = isinstance(records.correction.release.target_noise, ChannelNoise)
+    few = _Shape(records.looked_at, theta, penalty, with_meat=has_own_variance)
     part = records.tested
     if curving is not None:
         part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
-    many = _Shape(part, theta, penalty, with_meat=curving is not None)
+    many = _Shape(part, theta, penalty, with_meat=has_own_variance or curving is not None)
     found = np.zeros((len(theta), 2))
     places = np.flatnonzero(errors)
     moves = covariance[:, places] / errors[places]
@@ -395,7 +399,11 @@ class _Shape:
             if not is_allowed(self.records.correction, moved):
                 return 0.0
             with np.errstate(all="ignore"):
-                found = float(score @ self._change(self._gradient(moved), moved)) / (spread * near)
+                if self.with_meat and (there := self._place(moved)) is not None:
+                    own = math.sqrt(float(score @ there.meat @ score))
+                    found = float(score @ there.change) / (max(own, spread) * near)
+                else:
+                    found = float(score @ self._change(self._gradient(moved), moved)) / (spread * near)
             return found if math.isfinite(found) else 0.0
 
         return along_the_line
@@ -542,7 +550,7 @@ class _Test:
             if on_line is None:
                 return 0.0
             grown = 1.0 if self._variance is None else math.sqrt(self._variance(t))
-            return self._size(there, on_line, self._shape.here.meat) / grown
+            return self._size(there, on_line, self._meats(on_line, known=True)) / grown
 
     def _followed(self, t: float) -> float | None:
         """Return the statistic where the others have their minimum; None from where they had none on."""
@@ -572,7 +580,7 @@ class _Test:
             if found is None:
                 return None
             self._path[t] = found
-            return self._size(there, found, self._shape.here.meat if self._variance is None else found.meat)
+            return self._size(there, found, self._meats(found, known=False))
 
     def _by(self, designs: _Designs, theta: FloatArray) -> _Shape:
         """Return the shape by the surrogate for the scores at parameters, or for those next to them."""
@@ -583,8 +591,20 @@ class _Test:
             self._designed.append((theta, shape))
         return shape
 
-    def _size(self, there: _Shape, found: _Place, meat: FloatArray) -> float:
-        score, spread = there.score(found.inverse, meat, self._place)
+    def _meats(self, found: _Place, *, known: bool) -> list[FloatArray]:
+        """Return the meats of which a test has the one of more variance.
+
+        Where the variance by t is given, the meat is that of the place, or where that variance is `known` besides that
+        of the estimate. Elsewhere it is either, where meats are asked for.
+        """
+        here = self._shape.here.meat
+        if self._variance is not None:
+            return [here if known else found.meat]
+        return [here, found.meat] if found.meat.size else [here]
+
+    def _size(self, there: _Shape, found: _Place, meats: Sequence[FloatArray]) -> float:
+        tests = [there.score(found.inverse, meat, self._place) for meat in meats]
+        score, spread = max(tests, key=lambda one: one[1])
         size = float(score @ found.change) / (spread * self._near)
         return size if math.isfinite(size) else 0.0
 

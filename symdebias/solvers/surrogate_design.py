@@ -31,6 +31,11 @@ _DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
 _UNCERTAIN_CURVATURE = 50.0
 # A bound on the bias of less than this many standard errors is as good as none.
 _NEGLIGIBLE = 0.15
+# Two standard errors of a score times the root of the number of records, in units in which a loss bends within one:
+# those of the log loss at 0.
+_KNOWN_TO = 4.0
+# How many scores of either sign stand for what one may be.
+_NODES = 4
 # Probabilities of scores beyond the ranges that are tried.
 _OUTSIDE = (1e-2, 1e-3, 0.0)
 # The range that a design states its largest errors on leaves out this much of the scores.
@@ -303,6 +308,16 @@ def designed(
     ).from_units(unit)  # fmt: skip
 
 
+def _no_narrower(scores: Scores, least: float) -> Scores:
+    """Return a distribution of scores whose standard deviation is no less than a number."""
+    missing = least**2 - scores.variance
+    if not missing > 0:
+        return scores
+    # The arcsine law has half of its squared reach for its variance.
+    around = Scores.within(math.sqrt(2 * missing), nodes=_NODES)
+    return Scores(np.add.outer(scores.values, around.values).ravel(), np.outer(scores.chances, around.chances).ravel())
+
+
 def _designed(
     parts: SurrogateParts,
     scores: Scores,
@@ -317,6 +332,10 @@ def _designed(
 ) -> surrogate.Design:
     """Return the surrogates of `designed` for parts and scores in their units."""
     numbers = [part.numbers for part in parts.replaced]
+    # Where a penalty holds all slopes, scores are nearly the same for all records, and a surrogate with the right slope
+    # there alone may have any curvature, which standard errors are made of. It is to be right wherever theta may be.
+    inflation = max((part.inflation for part in numbers), default=1.0)
+    scores = _no_narrower(scores, min(_KNOWN_TO * math.sqrt(inflation / records), 1.0))
     variance = float(np.mean(variances))
     stated = max(scores.radius(STATED_OUTSIDE), 1e-6)
     # Half of a record's leverage goes with its score, as if features were as spread as the score is.

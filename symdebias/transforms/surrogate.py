@@ -349,6 +349,11 @@ class Scores:
         """The mean of the squared score."""
         return float(self.chances @ self.values**2)
 
+    @property
+    def variance(self) -> float:
+        """The variance of the score."""
+        return float(self.chances @ (self.values - self.chances @ self.values) ** 2)
+
     def radius(self, outside: float) -> float:
         """Return the least R such that scores with abs(u) > R have at most this probability."""
         order = np.argsort(-np.abs(self.values))

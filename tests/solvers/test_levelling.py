@@ -372,3 +372,42 @@ def test_ends_of_softmax_are_those_of_score_tests():
     assert len(looked) > 2
     for k, column, side in looked:
         assert abs(statistic((k, column), ends[k, column, side])) == pytest.approx(1.96, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_the_variance_of_a_score_is_the_one_where_the_test_is(seed):
+    """An indicator of 5% of the records, a probit, labels at a budget of 0.7: a wrong label weighs more farther out.
+
+    With the variance at the estimate intervals ended 2.2 standard errors above it, and a test rejects at 3.2.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.random(4000) < 0.05, rng.normal(size=4000)]).astype(float)
+    y = np.where(rng.random(4000) < ndtr(X @ [1.0, 0.7] + 0.3), 1.0, -1.0)
+    release = sd.Release(None, target=sd.RandomizedResponse(0.7), noiseless=("group", "x"), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sd.VarianceWarning)
+        fit = sd.m_estimate(sd.debias(sd.losses.probit(), release), noised.X, noised.y)
+    columns, flipped = np.column_stack([X, np.ones(4000)]), 1 / (1 + np.exp(0.7))
+
+    def slopes(theta):
+        u = columns @ theta
+        density = np.exp(-(u**2) / 2) / np.sqrt(2 * np.pi)
+        own, other = (-one * density / ndtr(one * u) for one in (noised.y, -noised.y))
+        return ((1 - flipped) * own - flipped * other) / (1 - 2 * flipped)
+
+    def tested(value):
+        theta = fit.theta.copy()
+        theta[0] = value
+        for _ in range(10):
+            hessian = np.stack([(slopes(theta + e) - slopes(theta - e)) @ columns / 2e-5 for e in 1e-5 * np.eye(3)])
+            theta[1:] -= np.linalg.solve(hessian[1:, 1:], columns[:, 1:].T @ slopes(theta))
+        own = columns[:, 0] - columns[:, 1:] @ np.linalg.solve(hessian[1:, 1:], hessian[1:, 0])
+        return (slopes(theta) @ own) / np.sqrt(slopes(theta) ** 2 @ own**2)
+
+    low, high = fit.confidence_interval()[0]
+    assert high - fit.theta[0] > 3 * fit.standard_errors[0]
+    assert tested(high) == pytest.approx(1.96, abs=0.06)
+    assert tested(fit.theta[0] + 2.2 * fit.standard_errors[0]) < 1.75
+    # On the other side the score is steeper, and standard errors have the end.
+    assert low == pytest.approx(fit.theta[0] - 1.96 * fit.standard_errors[0], rel=1e-3)

@@ -98,3 +98,22 @@ def test_a_design_like_another_one_has_its_sizes_for_other_scores(in_one_vector)
     assert error(longer, 4 * fit.theta) < 0.5 * error(fit.corrected, 4 * fit.theta)
     if not in_one_vector:
         assert longer.design.surrogates[0].frequency < 0.8 * design.surrogates[0].frequency
+
+
+@pytest.mark.parametrize("records", [300, 1000])
+def test_a_surrogate_for_scores_that_are_all_the_same_has_the_curvature_of_the_loss(records):
+    """A penalty holds the slopes, and the intercept is that of the labels alone, log(p/(1 - p)).
+
+    Its standard error is 1/sqrt(n p (1 - p)). By a surrogate for the one score that all records have it was half of
+    that, and the intercept was as much as one of them away, or nowhere.
+    """
+    rng = np.random.default_rng(0)
+    X = 1e-3 * rng.normal(size=(records, 2))
+    y = np.where(rng.random(records) < 1 / (1 + np.exp(-0.45)), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5e-3), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=rng)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y, l2=1.0)
+    share = np.mean(y > 0)
+    error = 1 / np.sqrt(records * share * (1 - share))
+    assert fit.standard_errors[-1] == pytest.approx(error, rel=1e-3)
+    assert fit.theta[-1] == pytest.approx(np.log(share / (1 - share)), abs=1e-3 * error)

@@ -13,6 +13,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, IntegerArray, cluster_labels, require_clusters, take_rows
 from symdebias._domains import Integer
 from symdebias._randomness import generator
+from symdebias._tails import tail_count
 from symdebias.evaluation.calibration import CalibrationCurve, calibration_curve_of
 from symdebias.evaluation.cross_validation import (
     Candidate,
@@ -37,7 +38,7 @@ from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
 from symdebias.evaluation.records import SAMPLED, Records, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
-from symdebias.evaluation.sums import Sums, higher_powers
+from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.distributed.partitions import Partitions, some
 from symdebias.interfaces.distributed.reading import is_without_weight
@@ -387,9 +388,10 @@ def cross_validate(
     each = _judged_together(places, judge, thetas, fold_of, refused)
     sums, units = Sums.together(each), dict(zip(thetas, np.eye(len(thetas)), strict=True))
 
-    def powers(of: FloatArray) -> list[float]:
-        work = functools.partial(higher_powers, of=of[:, None], mean=np.array([sums.mean(of)]))
-        return [float(one) for one in sum(_judged_by_part(places, judge, thetas.values(), fold_of, work))[:, 0]]
+    def powers(of: FloatArray) -> Powers:
+        most = tail_count(sums.records) if judge.has_long_tails else 0
+        work = functools.partial(Powers.of, of=of[:, None], mean=np.array([sums.mean(of)]), most=most)
+        return Powers.together(_judged_by_part(places, judge, thetas.values(), fold_of, work), most)
 
     unseen = judge.unseen_label()
 
