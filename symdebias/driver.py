@@ -377,7 +377,7 @@ def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:
         There is none.
     """
     correction = exact.at(columns_to_show(exact.declared, exact.release))
-    noises = [mechanism.noise for _, mechanism in exact.release.groups] + [exact.release.target_noise]
+    noises = [part.own_noise for part in correction.design.linear] + [correction.release.target_noise]
     if any(isinstance(one, AdditiveNoise) and one.density is None and not one.is_gaussian for one in noises):
         return math.nan
     return gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))

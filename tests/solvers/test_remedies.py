@@ -218,7 +218,7 @@ def test_noise_that_is_declared_too_large_is_named(scale):
 
 def test_true_records_that_are_taken_as_they_are_are_not_held_against_the_noise():
     """As a plan's population: without a correction they have none of the declared noise in them."""
-    X, y = labelled(500, 0)
+    X, _ = labelled(500, 0)
     release = sd.Release(sd.GaussianMechanism.from_scale(5.0), fit_intercept=True)
     plain = sd.debias(sd.losses.exponential(), release, method="none")
     with pytest.raises(sd.DivergenceError) as refusal:  # labels that a score tells without error
