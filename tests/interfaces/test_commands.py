@@ -327,7 +327,7 @@ def test_derivations_are_printed(capsys):
     assert "loss        exp(-u*(2*y - 1))" in recoded
     assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
     rule = ("--noise", "gaussian:0.5", "--method", "quadrature", "--nodes", "2")
-    assert "exp(-u)*cos(" in printed(capsys, "derive", "exp(-y*u)", *rule)
+    assert "exp(-u*y)*cos(" in printed(capsys, "derive", "exp(-y*u)", *rule)
 
 
 @pytest.mark.exhaustive
