@@ -341,6 +341,10 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
     else:
         if is_whole and inflation <= _REASONABLE_INFLATION:
             return exact
+        if math.isnan(inflation):
+            # What is unbiased is not given up for a price that nobody knows.
+            reason = "exact: what it costs is not known, as noise of the release states no density"
+            return CorrectedLoss(loss, release, Exact(), reason=f"{reason} (give AdditiveNoise its density)")
         reason = _price(exact, inflation, settings, is_whole=is_whole)
         try:
             CorrectedLoss(loss, release, Surrogate())
@@ -354,11 +358,6 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
 
 def _price(exact: CorrectedLoss, inflation: float, settings: dict[str, float], *, is_whole: bool) -> str:
     """Say why an exact correction is passed over where there is a surrogate."""
-    if math.isnan(inflation):
-        return (
-            "what the exact correction costs is not known, as noise of the release states no density "
-            "(give AdditiveNoise its density)"
-        )
     variance = reference_variance(exact.at(columns_to_show(exact.declared, exact.release)))
     level = "this noise" if settings else f"a score with noise of variance {variance:g}"
     alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"

@@ -399,7 +399,8 @@ class Records:
         if self.clusters is not None:
             return ErrorLaw.by_clusters(self._without_each(parts))
         squares, (present, _) = parts**2, self.counts
-        above, below = farthest(parts[:, None], tail_count(present) if has_long_tails else 0)[:, :, 0]
+        weighed = parts[self.share > 0] if present < len(parts) else parts
+        above, below = farthest(weighed[:, None], tail_count(present) if has_long_tails else 0)[:, :, 0]
         second, fourths = float(squares.sum()), float(squares @ squares)
         tails = LongTails(present, second, fourths, above, below)
         return ErrorLaw.by_records(second, float(squares @ parts), fourths, tails)

@@ -44,7 +44,7 @@ class Powers:
         away = weights[:, None] * (values @ of - mean)
         squares = away**2
         thirds, fourths = (np.einsum("ij,ij->j", squares, other) for other in (away, squares))
-        return cls(thirds, fourths, farthest(away, most))
+        return cls(thirds, fourths, farthest(away[weights > 0], most))
 
     @classmethod
     def together(cls, parts: Iterable["Powers"], most: int) -> "Powers":

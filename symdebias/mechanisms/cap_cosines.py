@@ -108,7 +108,8 @@ def _drawn(places: IntegerArray, cap: _Cap, source: Source) -> FloatArray:
     # none of which is farther out than it was before.
     beyond = np.einsum("ij,ij->j", nearest, nearest) > cap.step**-2
     nearest -= np.sign(nearest) * beyond
-    return nearest
+    # The sign of a zero would tell on which side of it the point was, and how it was computed.
+    return nearest + 0.0
 
 
 def _falls(count: int, cap: _Cap, source: Source) -> tuple[IntegerArray, dict[int, Any]]:

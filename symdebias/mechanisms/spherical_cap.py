@@ -70,8 +70,8 @@ class SphericalCapMechanism(Mechanism):
     Where trials would be many, the cosine is drawn first (`symdebias.mechanisms.cap_cosines`), and a record takes one
     normal vector whatever the budget. What is released is a point of exactly the stated law, rounded exactly to a grid
     that is the same for all records, as noise that is added to values is: that costs nothing of epsilon, moves a
-    coordinate by 2^-20 of its standard deviation at most, and a record by 2^-31 of the radius. A seeded draw takes a
-    faster way to the same law, and protects nothing.
+    coordinate by 2^-20 of its standard deviation at most, and each coordinate of a record by 2^-30 of the radius. A
+    seeded draw takes a faster way to the same law, and protects nothing.
 
     References
     ----------
@@ -173,11 +173,14 @@ class SphericalCapMechanism(Mechanism):
         lifts = lifted(rows / self.radius)
         dimension = lifts.shape[1]
         rim = self.law.rim(dimension)
+        is_drawn_by_cosine = by_cosine(self.law, dimension)
+        # Simulations refuse what a collection would.
+        chance_of_it = chance_of_cap(self.law, dimension) if is_drawn_by_cosine else 0
         if not source.hardened:
             share, inside = self.law.share(dimension), self.law.chance_inside(dimension)
             points = sampling.simulated_cap_points(lifts, rim, share, inside, source)[:, :-1]
-        elif by_cosine(self.law, dimension):
-            points = cap_cosines.rounded_cap_points(lifts[:, :-1], rim, chance_of_cap(self.law, dimension), source)
+        elif is_drawn_by_cosine:
+            points = cap_cosines.rounded_cap_points(lifts[:, :-1], rim, chance_of_it, source)
         else:
             chance, trials = chance_outside(self.law, dimension), self.law.trials(dimension)
             points = cap_points.cap_points(lifts, rim, chance, trials, source)[:, :-1]

@@ -5,6 +5,7 @@ sines and the like are 0/0, it is a series.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +23,12 @@ _PRINTED = (sp.exp, sp.log, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.tanh)
 # The largest E exp(z e) within whose radius the series is found: E exp(z e) has no zero there, and one over it is at
 # most 1/(2 - that).
 _MOST = 1.9
-# Terms of the series, and the share of that radius up to which it is taken: what is left out is below 1e-15.
-_TERMS, _SHARE = 12, 0.25
-# Points of a circle that its coefficients are means over, at half of the radius.
-_POINTS = 64
+# The shares of that radius up to which a series is taken, and its terms: what is left out of a value is below 1e-13.
+# The first is taken where the formula is right from there on, with its derivatives by the argument in radii.
+_SERIES = ((sp.Rational(1, 4), 12), (sp.Rational(1, 2), 26))
+_RIGHT = (1e-12, 1e-10, 1e-8)
+# Points of a circle that its coefficients are means over, at half of the radius, and how many are found.
+_POINTS, _COEFFICIENTS = 128, 48
 _HALVINGS = 60
 
 
@@ -76,10 +79,41 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
 
     direct = _in_constants(1 / moments, constant)
     radius, series = _series(noise)
-    within = constant(_SHARE * radius)
-    near = 1 + sp.Add(*(constant(number) * ARGUMENT ** (2 * k) for k, number in enumerate(series, start=1)))
-    expression = sp.Piecewise((near, sp.Abs(ARGUMENT) < within), (direct, True))
+    is_right = functools.partial(_is_right, direct, constants, numbers, radius, series)
+    known = [(share, terms) for share, terms in _SERIES if is_right(float(share))]
+    if not known:
+        return None
+    share, terms = known[0]
+    # In units of the radius, and term by term: powers of the argument alone may not be finite.
+    unit = constant(1 / radius)
+    square, near = ARGUMENT**2 * unit**2, sp.Integer(0)
+    for number in map(constant, reversed(series[:terms])):
+        near = square * (number + near)
+    expression = sp.Piecewise((1 + near, sp.Abs(ARGUMENT) * unit < share), (direct, True))
     return InverseMoments(expression, tuple(constants), tuple(numbers))
+
+
+def _is_right(
+    direct: sp.Expr,
+    constants: list[sp.Symbol],
+    numbers: list[float],
+    radius: float,
+    series: tuple[Any, ...],
+    share: float,
+) -> bool:
+    """Whether a formula and two derivatives of it are right where the series ends: quotients cancel next to 0."""
+    for order, off in enumerate(_RIGHT):
+        # Of one in radii; coefficients beyond those that are kept fall off like 2^-n there.
+        powers = enumerate(series, start=1)
+        wanted = (order == 0) + sum(c * math.perm(2 * k, order) * share ** (2 * k - order) for k, c in powers)
+        formula = sp.lambdify((ARGUMENT, *constants), direct.diff(ARGUMENT, order), "math")
+        try:
+            found = float(formula(share * radius, *numbers)) * radius**order
+        except (ArithmeticError, ValueError):
+            return False
+        if not abs(found - float(wanted)) <= off:
+            return False
+    return True
 
 
 def _in_constants(expression: sp.Expr, constant: Callable[[Any], sp.Symbol]) -> sp.Expr:
@@ -93,28 +127,26 @@ def _in_constants(expression: sp.Expr, constant: Callable[[Any], sp.Symbol]) -> 
     return expression.func(*(_in_constants(one, constant) for one in expression.args))
 
 
-def _series(noise: AdditiveNoise) -> tuple[float, tuple[float, ...]]:
-    """Return a radius within which E exp(z e) is not 0, and coefficients of even powers of z of one over it.
+def _series(noise: AdditiveNoise) -> tuple[float, tuple[Any, ...]]:
+    """Return a radius within which E exp(z e) is not 0, and coefficients of even powers of z/radius of one over it.
 
-    Within the radius abs(E exp(z e) - 1) <= E exp(abs(z e)) - 1 < 1, so that the coefficient of z^n is at most
-    10/radius^n (Cauchy).
+    Within the radius abs(E exp(z e) - 1) <= E exp(abs(z e)) - 1 < 1, so that none is above 10 (Cauchy).
     """
     mp = precise.context()
     exact = exactly(noise.characteristic_function)
     moments = sp.lambdify(ARGUMENT, exact.xreplace({FREQUENCY: -sp.I * ARGUMENT}), modules=mp)
-    low, high = mp.mpf(0), 1 / mp.sqrt(noise.variance)
-    high = min(high, mp.mpf(noise.tail_rate) / 2)
+    low, high = mp.mpf(0), min(1 / mp.sqrt(noise.variance), mp.mpf(noise.tail_rate) / 2)
     if mp.re(moments(high)) > _MOST:
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if mp.re(moments(middle)) > _MOST else (middle, high)
         high = low
+    # The same radius as kernels have, and points of a circle of half of it, of which 0 is none.
+    high = mp.mpf(float(high))
     turns = [mp.expjpi(mp.mpf(2 * k + 1) / _POINTS) for k in range(_POINTS)]
     values = [1 / moments(high / 2 * turn) for turn in turns]
     found = (
-        mp.re(sum(value / turn ** (2 * k) for value, turn in zip(values, turns, strict=True)))
-        / _POINTS
-        / (high / 2) ** (2 * k)
-        for k in range(1, _TERMS + 1)
+        mp.re(sum(value / turn ** (2 * k) for value, turn in zip(values, turns, strict=True))) / _POINTS * 4**k
+        for k in range(1, _COEFFICIENTS + 1)
     )
-    return float(high), tuple(map(float, found))
+    return float(high), tuple(found)

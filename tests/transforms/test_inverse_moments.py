@@ -1,6 +1,8 @@
 """Exponentials under any noise whose moments have a closed form."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 import mpmath
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import sympy as sp
 
 import symdebias as sd
+from symdebias.mechanisms import Mechanism, ranges
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise, exactly
 from symdebias.transforms.moments import ARGUMENT, inverse_moments
 
@@ -28,6 +31,14 @@ LOSSES = (
 )  # fmt: skip
 
 
+def end_of_series(found):
+    """Return from which argument on the formula is taken."""
+    condition = found.expression.args[0].cond
+    share = next(number for number in condition.args if number.is_Rational)
+    (unit,) = condition.free_symbols - {ARGUMENT}
+    return float(share) / found.numbers[found.constants.index(unit)]
+
+
 @pytest.mark.parametrize("name", NOISES)
 def test_values_and_derivatives_are_those_of_one_over_the_moments(name):
     """On either side of where the series ends, and next to 0, where a quotient of sines is 0/0."""
@@ -36,7 +47,7 @@ def test_values_and_derivatives_are_those_of_one_over_the_moments(name):
     z, exact = sp.Dummy(), 1 / exactly(noise.characteristic_function)
     wanted = sp.lambdify(z, exact.xreplace({W: -sp.I * z}), "mpmath")
     end = min(noise.tail_rate, 3 / math.sqrt(noise.variance))
-    within = found.numbers[-13]
+    within = end_of_series(found)
     with mpmath.workdps(60):
         for order in (0, 1, 2):
             ours = sp.lambdify((ARGUMENT, *found.constants), found.expression.diff(ARGUMENT, order), "math")
@@ -52,6 +63,57 @@ def test_columns_of_one_formula_share_what_is_printed():
     one, other = (sd.StaircaseMechanism(epsilon=2.0, bounds=(0, high)).noise for high in (1.3, 7.3))
     assert inverse_moments(one).expression == inverse_moments(other).expression
     assert inverse_moments(one).numbers != inverse_moments(other).numbers
+
+
+@dataclass(frozen=True)
+class Known(Mechanism):
+    """Noise that is declared, and never drawn."""
+
+    law: AdditiveNoise
+    kind: ClassVar[str] = "known"
+
+    def __post_init__(self):
+        self._declare()
+
+    @property
+    def noise(self):
+        return self.law
+
+    @property
+    def guarantee(self):
+        return None
+
+    @property
+    def range(self):
+        return ranges.Numbers(None)
+
+    def _add_noise(self, values, source):
+        raise NotImplementedError
+
+
+def smooth(power):
+    """Return noise on [-1, 1] with a density like (1 - x^2)^power: its formula is a spherical Bessel function."""
+    bessel = sp.expand_func(sp.jn(power, W))
+    return AdditiveNoise(1 / (2 * power + 3), sp.factorial2(2 * power + 1) * bessel / W**power)
+
+
+def test_a_formula_that_cancels_is_taken_from_farther_out_or_not_at_all():
+    """Of k = 8 it lost three digits of the value, and all of the second derivative, where the series ended."""
+    assert end_of_series(inverse_moments(smooth(4))) > 1.5 * end_of_series(inverse_moments(smooth(1)))
+    steep = smooth(8)
+    assert inverse_moments(steep) is None
+    with pytest.raises(sd.NoExactCorrectionError, match="Only polynomials of the score"):
+        sd.debias(sd.losses.poisson(), sd.Release({"a": Known(steep)}), method="exact")
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e-6, 1e7, 1e14])
+def test_units_do_not_matter(scale):
+    width = sp.Rational(scale)
+    found = inverse_moments(AdditiveNoise(scale**2 / 3, sp.sin(width * W) / (width * W)))
+    ours = sp.lambdify((ARGUMENT, *found.constants), found.expression, "math")
+    for at in (0.0, 0.1, 0.4, 0.45, 3.0):
+        wanted = at / math.sinh(at) if at else 1.0
+        assert ours(at / scale, *found.numbers) == pytest.approx(wanted, rel=1e-14)
 
 
 def test_no_closed_form_is_none():

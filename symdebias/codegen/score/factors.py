@@ -164,7 +164,7 @@ class FactorGroup(ColumnProduct):
         place = 0
         for family in self.families:
             arguments = (*family.thetas, *family.constants)
-            functions = [sp.lambdify(arguments, value) for value in family.coefficients]
+            functions = [sp.lambdify(arguments, value, "math") for value in family.coefficients]
             for column in family.columns:
                 own = numbers[place : place + len(family.constants)]
                 place += len(family.constants)
