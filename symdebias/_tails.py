@@ -95,6 +95,8 @@ class LongTails:
         tails = [(sign, tail) for sign, far in ((1.0, self.above), (-1.0, self.below)) if (tail := _Tail.of(far))]
         if not tails:
             return 0.0, 0.0
+        # The longer one first: numbers of the other sign are to have the same intervals, turned.
+        tails.sort(key=lambda one: -float(one[1].beyond[0]))
         # The others make a normal sum, and sums of squares and of fourth powers that are as good as known.
         rest = self.count - sum(len(tail.beyond) for _, tail in tails)
         total = -sum(sign * float(tail.beyond.sum()) for sign, tail in tails)
@@ -104,12 +106,12 @@ class LongTails:
         mean = total + sum(sign * len(tail.beyond) * tail.mean for sign, tail in tails)
         most = max(len(tail.beyond) for _, tail in tails)
         draws = int(np.clip(_NUMBERS / most, *_DRAWS))
-        # Always the same ones, so that an interval is the same each time.
-        rng = np.random.default_rng([self.count, most])
+        # Always the same ones, so that an interval is the same each time, and hardly another one of a record more.
+        normal, *own = (np.random.default_rng([0, place]) for place in range(1 + 2 * len(tails)))
         sums = np.zeros((3, draws)) + np.array([total, max(squares, 0.0), max(fourths, 0.0)])[:, None]
-        sums[0] += spread * rng.normal(size=draws)
-        for sign, tail in tails:
-            numbers = tail.drawn(rng.binomial(self.count, len(tail.beyond) / self.count, size=draws), rng)
+        sums[0] += tails[0][0] * spread * normal.normal(size=draws)
+        for (sign, tail), counting, rng in zip(tails, own[::2], own[1::2], strict=True):
+            numbers = tail.drawn(counting.binomial(self.count, len(tail.beyond) / self.count, size=draws), rng)
             sums[0] += sign * numbers.sum(axis=1)
             sums[1] += np.square(numbers).sum(axis=1)
             sums[2] += np.square(np.square(numbers)).sum(axis=1)
@@ -169,7 +171,8 @@ class _Tail:
     def drawn(self, counts: IntegerArray, rng: np.random.Generator) -> FloatArray:
         """Return so many numbers of the tail in each row, and 0 after them."""
         most = int(counts.max())
-        waits = rng.exponential(size=(len(counts), most))
+        # Of more numbers the first are the same.
+        waits = rng.exponential(size=(most, len(counts))).T
         excess = waits if abs(self.shape) < 1e-9 else np.expm1(self.shape * waits) / self.shape
         return np.where(np.arange(most) < counts[:, None], self.start + self.scale * excess, 0.0)
 

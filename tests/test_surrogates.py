@@ -243,6 +243,9 @@ def test_noise_without_a_density_has_the_exact_correction_whose_cost_is_not_know
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(Silent.from_scale(1.0)))
     assert corrected.is_exact
     assert "no density" in corrected.reason
+    # Nor is it given up for a surrogate, for noise of a target that the loss is affine in least of all.
+    counts = sd.Release(sd.GaussianMechanism.from_scale(0.2), target=Silent.from_scale(1.0))
+    assert sd.debias(sd.losses.poisson(), counts).is_exact
 
 
 def test_an_exact_correction_of_enormous_variance_is_passed_over():

@@ -44,8 +44,25 @@ def test_units_change_nothing_and_signs_change_sides():
     below, above = tails_of(numbers).reaches(2.5)
     assert above > below > 0
     assert tails_of(1e-9 * numbers).reaches(2.5) == pytest.approx((below, above), rel=1e-6)
-    # Draws of the two sides are other ones.
-    assert tails_of(-numbers).reaches(2.5) == pytest.approx((above, below), rel=0.15)
+    assert tails_of(-numbers).reaches(2.5) == pytest.approx((above, below), rel=1e-9)
+
+
+@pytest.mark.parametrize("metric", [sd.losses.least_squares(), "r2"], ids=["squared error", "R2"])
+def test_records_without_weight_change_nothing(metric):
+    """Their deviations of exactly 0 stood among those that are below the mean."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1_000, 1))
+    far = np.where(rng.random(1_000) < 0.03, np.sqrt(rng.pareto(2.0, 1_000) + 1), 0.0)
+    y = X[:, 0] + far + 0.01 * rng.random(1_000)
+    release = sd.Release(None, noiseless=("a",))
+    told = sd.evaluation.evaluate([1.0], X, y, metric=metric, release=release)
+    others, weights = rng.normal(size=(100, 1)), np.repeat([1.0, 0.0], [1_000, 100])
+    more = sd.evaluation.evaluate(
+        [1.0], np.vstack([X, others]), np.append(y, others[:, 0] ** 2), metric=metric, release=release,
+        sample_weight=weights,
+    )  # fmt: skip
+    assert told.skewness != 0
+    np.testing.assert_allclose(more.confidence_interval(), told.confidence_interval(), rtol=1e-12)
 
 
 def test_heavier_tails_reach_farther():

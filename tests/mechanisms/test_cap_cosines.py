@@ -141,6 +141,25 @@ def check_cosine(mp, places, point, fall, cap):
     assert min(abs(along + sign * height * last - cosine) for sign in (-1, 1)) < 1e-30
 
 
+@pytest.mark.parametrize("beside", [2**34, 2**20, 2**4])
+def test_the_sign_of_zero_says_nothing(beside):
+    """Of points less than half a step from 0, on either side, by float64 and by many digits."""
+    cap = cap_of(10.0, None, 1)
+
+    class Words:
+        def __init__(self, angle):
+            # Not in the cap, and an angle next to a right one.
+            self.given = [np.array([-1, 2**61, angle])]
+
+        def words(self, count):
+            return self.given.pop() if self.given else np.zeros(count, dtype=np.int64)
+
+    for sign in (1, -1):
+        sent = cap_cosines._drawn(np.array([[2**29]]), cap, Words(2**62 + sign * beside))
+        assert sent[0, 0] == 0
+        assert not np.signbit(sent[0, 0])
+
+
 def test_points_stand_on_the_grid_and_in_the_ball():
     for epsilon, width in ((8.0, 2), (20.0, 3), (30.0, 1), (12.0, 30)):
         cap = cap_of(epsilon, None, width)
