@@ -330,7 +330,12 @@ def test_vectors_that_no_cap_releases_are_refused(intercept):
 def test_a_cap_that_hides_the_vector_is_refused():
     """Its gain is 0 but for rounding, and dividing by it makes numbers of nothing."""
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0, gamma=0.99), target="margin")
-    noised = release.privatize(np.full((50, 20), 0.1), np.ones(50), random_state=0)
+    X, y = np.full((50, 20), 0.1), np.ones(50)
+    # A simulation is refused as a collection is; records of another cap stand for released ones.
+    for seed in (None, 0):
+        with pytest.raises(ValueError, match="is too thin"):
+            release.privatize(X, y, random_state=seed)
+    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=0)
     for method in ("auto", "none"):
         with pytest.raises(NoExactCorrectionError, match="the noise hides it"):
             sd.m_estimate(sd.debias(sd.losses.logistic(), release, method=method), noised.X, None)
