@@ -27,8 +27,8 @@ _CAUTION = 1.5
 _HEAVIEST = 0.9
 # Samples that are drawn anew: the fewest and the most, and how many numbers all of them have.
 _DRAWS, _NUMBERS = (400, 4_000), 4e5
-# Of intervals by samples drawn anew, and how many of these are to have an interval: that of so many numbers decides.
-_LEVEL, _LEAST_DRAWS = 0.95, 50
+# Of intervals by samples drawn anew, and how many of these are to have an interval.
+LEVEL, _LEAST_DRAWS = 0.95, 50
 
 
 def tail_count(count: int) -> int:
@@ -117,11 +117,22 @@ class LongTails:
             sums[2] += np.square(np.square(numbers)).sum(axis=1)
         about = sums[1] - sums[0] ** 2 / self.count
         told = (about > 0) & (about**2 >= fewest * sums[2])
-        if np.count_nonzero(told) < _LEAST_DRAWS:
-            return 0.0, 0.0
-        errors = (mean - sums[0][told]) / np.sqrt(about[told])
-        low, high = np.quantile(errors, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-        return -float(low), float(high)
+        return reaches_of((mean - sums[0][told]) / np.sqrt(about[told]))
+
+
+def reaches_of(errors: FloatArray) -> tuple[float, float]:
+    """Return how many standard errors intervals of 95% are to reach below and above; 0 where nothing is told.
+
+    Parameters
+    ----------
+    errors : array of shape (m,), float64
+        By how many of its standard errors the mean of each sample with an interval is too small. Where hardly a sample
+        has one they tell nothing.
+    """
+    if len(errors) < _LEAST_DRAWS:
+        return 0.0, 0.0
+    low, high = np.quantile(errors, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return -float(low), float(high)
 
 
 @dataclass(frozen=True)

@@ -345,7 +345,13 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             # What is unbiased is not given up for a price that nobody knows.
             reason = "exact: what it costs is not known, as noise of the release states no density"
             return CorrectedLoss(loss, release, Exact(), reason=f"{reason} (give AdditiveNoise its density)")
-        reason = _price(exact, inflation, settings, is_whole=is_whole)
+        variance = reference_variance(exact.at(columns_to_show(loss, exact.release)))
+        level = "this noise" if settings else f"a score with noise of variance {variance:g}"
+        alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"
+        reason = (
+            f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
+            f"uncorrected ones at {level}{alone}"
+        )
         try:
             CorrectedLoss(loss, release, Surrogate())
         except NoExactCorrectionError:
@@ -354,17 +360,6 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
         return _with_settings(CorrectedLoss(loss, release, Surrogate(), reason=f"surrogate: {reason}"), settings)
     except NoExactCorrectionError as error:
         raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
-
-
-def _price(exact: CorrectedLoss, inflation: float, settings: dict[str, float], *, is_whole: bool) -> str:
-    """Say why an exact correction is passed over where there is a surrogate."""
-    variance = reference_variance(exact.at(columns_to_show(exact.declared, exact.release)))
-    level = "this noise" if settings else f"a score with noise of variance {variance:g}"
-    alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"
-    return (
-        f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
-        f"uncorrected ones at {level}{alone}"
-    )
 
 
 def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:

@@ -7,18 +7,19 @@ have them, and how skewed the mean is.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._tails import reaches_of
 from symdebias.assessment.variance import evaluated
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, at_equal_distances
 from symdebias.evaluation.scores import ReleasedScores
-from symdebias.inference import FEWEST_DECIDE, critical_value, skewness_reaching
+from symdebias.inference import FEWEST_DECIDE
 
 # Where fewer carry a mean its intervals cover 85% and less. An inflation below the second figure is that of losses that
 # hardly grow faster than a square, whose records tell it themselves.
@@ -29,9 +30,8 @@ _MANY_CARRIERS, _SOME_INFLATION = 100.0, 5.0
 _LOOKED_AT, _NODES = 512, 65
 # Records that stand for all where noise is drawn anew.
 _STAND_INS = 20_000
-# The level at which draws of the noise say how far intervals reach, the fewest and the most of them, how many records
-# all of them have, and how many of them are to have intervals.
-_LEVEL, _DRAWS, _NUMBERS, _LEAST_DRAWS = 0.95, (100, 400), 4e6, 50
+# Draws of the noise that say how far intervals reach: the fewest and the most, and how many records all of them have.
+_DRAWS, _NUMBERS = (100, 400), 4e6
 # True scores spread by no less than this share of what released ones do.
 _LEAST_SPREAD = 0.02
 
@@ -83,8 +83,7 @@ def skewed_by_noise(sample: ErrorLaw, correction: Correction, records: Records, 
     law = _Law.of(correction, records, theta)
     if law is None or not (law.inflation > _SOME_INFLATION and law.carriers < _MANY_CARRIERS):
         return sample
-    reach = critical_value(_LEVEL, 0.0, sample.freedom)
-    return replace(sample, skewness=skewness_reaching(sample.skewness, reach, law.reaches()))
+    return sample.reaching(law.reaches())
 
 
 @dataclass(frozen=True)
@@ -177,11 +176,7 @@ class _Law:
                 second, fourth = float(squares.sum()), float(squares @ squares)
                 if math.isfinite(fourth) and second**2 >= FEWEST_DECIDE * fourth > 0:
                     found.append((mean - average) * count / math.sqrt(second))
-        # Where hardly a draw has an interval, those of the sample are all there is.
-        if len(found) < _LEAST_DRAWS:
-            return 0.0, 0.0
-        low, high = np.quantile(found, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
-        return -float(low), float(high)
+        return reaches_of(np.array(found))
 
 
 def _medians(values: FloatArray, shares: FloatArray) -> FloatArray:

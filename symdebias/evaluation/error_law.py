@@ -5,14 +5,14 @@ estimate is a ratio whose denominator is noisy, its variance changes with the va
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_reach
-from symdebias._tails import LongTails
+from symdebias._tails import LEVEL, LongTails
 from symdebias.inference import (
     FEWEST_DECIDE,
     MANY_DECIDE,
@@ -22,8 +22,6 @@ from symdebias.inference import (
     skewness_reaching,
 )
 
-# The level at which tails say how far intervals reach.
-_LEVEL = 0.95
 # A share of fewer than five records has no standard error to be relied on, and of one it has none; between four and
 # five, for rounding.
 _FEWEST_CARRIERS = 4.5
@@ -48,19 +46,19 @@ class ErrorLaw:
     bending: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def by_records(cls, squares: float, thirds: float, fourths: float, tails: LongTails) -> "ErrorLaw":
-        """Return what sums of powers of what each record does to a mean say, and the farthest of them.
+    def by_records(cls, squares: float, thirds: float, fourths: float, tails: Callable[[], LongTails]) -> "ErrorLaw":
+        """Return what sums of powers of what each record does to a mean say, and where few decide the farthest of them.
 
         Twice the number of records that decide a standard error, (sum d^2)^2/(sum d^4), is Satterthwaite's.
         """
         if not fourths > 0 or squares**2 >= MANY_DECIDE * fourths:
             return cls()
-        return cls(2 * squares**2 / fourths, thirds / squares**1.5)._as_skewed_as(tails)
+        law = cls(2 * squares**2 / fourths, thirds / squares**1.5)
+        return law.reaching(tails().reaches(FEWEST_DECIDE))
 
-    def _as_skewed_as(self, tails: LongTails) -> "ErrorLaw":
-        """Return that of numbers whose tails are longer than those of them that were drawn."""
-        reach = self.reach(_LEVEL)
-        return replace(self, skewness=skewness_reaching(self.skewness, reach, tails.reaches(FEWEST_DECIDE)))
+    def reaching(self, sides: tuple[float, float]) -> "ErrorLaw":
+        """Return the law by which intervals of 95% reach so many standard errors below and above, or farther."""
+        return replace(self, skewness=skewness_reaching(self.skewness, self.reach(LEVEL), sides))
 
     @classmethod
     def by_clusters(cls, moves: FloatArray) -> "ErrorLaw":

@@ -398,11 +398,15 @@ class Records:
         parts = self.share * (values - float(self.share @ values))
         if self.clusters is not None:
             return ErrorLaw.by_clusters(self._without_each(parts))
-        squares, (present, _) = parts**2, self.counts
-        weighed = parts[self.share > 0] if present < len(parts) else parts
-        above, below = farthest(weighed[:, None], tail_count(present) if has_long_tails else 0)[:, :, 0]
+        squares = parts**2
         second, fourths = float(squares.sum()), float(squares @ squares)
-        tails = LongTails(present, second, fourths, above, below)
+
+        def tails() -> LongTails:
+            present, _ = self.counts
+            weighed = parts[self.share > 0] if present < len(parts) else parts
+            above, below = farthest(weighed[:, None], tail_count(present) if has_long_tails else 0)[:, :, 0]
+            return LongTails(present, second, fourths, above, below)
+
         return ErrorLaw.by_records(second, float(squares @ parts), fourths, tails)
 
     def _without_each(self, parts: FloatArray) -> FloatArray:

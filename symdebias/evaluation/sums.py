@@ -3,6 +3,7 @@
 Sums are centred in each part, so that nothing is lost to rounding where parts are put together.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -219,7 +220,7 @@ class Sums:
             return ErrorLaw()
         found, weight = powers(), self.weight
         fourths, (above, below) = float(found.fourths[place]) / weight**4, found.far[:, :, place] / weight
-        tails = LongTails(self.records, squares, fourths, above, below)
+        tails = functools.partial(LongTails, self.records, squares, fourths, above, below)
         return ErrorLaw.by_records(squares, float(found.thirds[place]) / weight**3, fourths, tails)
 
     def only(self, place: int) -> FloatArray:

@@ -173,14 +173,13 @@ class SphericalCapMechanism(Mechanism):
         lifts = lifted(rows / self.radius)
         dimension = lifts.shape[1]
         rim = self.law.rim(dimension)
-        is_drawn_by_cosine = by_cosine(self.law, dimension)
-        # Simulations refuse what a collection would.
-        chance_of_it = chance_of_cap(self.law, dimension) if is_drawn_by_cosine else 0
+        # Asked of simulations as well, which refuse what a collection would.
+        cap_chance = chance_of_cap(self.law, dimension) if by_cosine(self.law, dimension) else None
         if not source.hardened:
             share, inside = self.law.share(dimension), self.law.chance_inside(dimension)
             points = sampling.simulated_cap_points(lifts, rim, share, inside, source)[:, :-1]
-        elif is_drawn_by_cosine:
-            points = cap_cosines.rounded_cap_points(lifts[:, :-1], rim, chance_of_it, source)
+        elif cap_chance is not None:
+            points = cap_cosines.rounded_cap_points(lifts[:, :-1], rim, cap_chance, source)
         else:
             chance, trials = chance_outside(self.law, dimension), self.law.trials(dimension)
             points = cap_points.cap_points(lifts, rim, chance, trials, source)[:, :-1]

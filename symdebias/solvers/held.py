@@ -24,6 +24,9 @@ from symdebias.solvers.moments import released_moments
 from symdebias.solvers.regions import Region, region_of
 from symdebias.solvers.scores import ReleasedRecords, Whole, known_scores
 
+# Squares of scores are numbers up to here.
+_FARTHEST = 1e150
+
 
 class Frame:
     """What a solver asks of parameters, of which none is held."""
@@ -91,10 +94,6 @@ class Frame:
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return what a fit says of its loss and its accuracy, without a held parameter."""
         return corrected, inference
-
-
-# Squares of scores are numbers from here on.
-_FARTHEST = 1e150
 
 
 def _near(start: FloatArray) -> FloatArray:

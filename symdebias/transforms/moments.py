@@ -65,9 +65,8 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     >>> found.expression.xreplace(dict(zip(found.constants, found.numbers))).subs(ARGUMENT, 0)
     1
     """
-    moments = sp.factor_terms(noise.characteristic_function.xreplace({FREQUENCY: -sp.I * ARGUMENT}))
-    functions = moments.atoms(sp.Function)
-    if moments.has(sp.I, FREQUENCY) or not all(isinstance(one, _PRINTED) for one in functions):
+    formula = sp.factor_terms(noise.inverse_factor(ARGUMENT))
+    if formula.has(sp.I) or not all(isinstance(one, _PRINTED) for one in formula.atoms(sp.Function)):
         return None
     numbers: list[float] = []
     constants: list[sp.Symbol] = []
@@ -77,13 +76,15 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
         constants.append(sp.Symbol(f"w{len(constants)}", real=True))
         return constants[-1]
 
-    direct = _in_constants(1 / moments, constant)
+    direct = _in_constants(formula, constant)
     radius, series = _series(noise)
-    is_right = functools.partial(_is_right, direct, constants, numbers, radius, series)
-    known = [(share, terms) for share, terms in _SERIES if is_right(float(share))]
-    if not known:
+    formulas = [
+        sp.lambdify((ARGUMENT, *constants), direct.diff(ARGUMENT, order), "math") for order in range(len(_RIGHT))
+    ]
+    known = (one for one in _SERIES if _is_right(formulas, numbers, radius, series, float(one[0])))
+    share, terms = next(known, (None, 0))
+    if share is None:
         return None
-    share, terms = known[0]
     # In units of the radius, and term by term: powers of the argument alone may not be finite.
     unit = constant(1 / radius)
     square, near = ARGUMENT**2 * unit**2, sp.Integer(0)
@@ -94,19 +95,13 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
 
 
 def _is_right(
-    direct: sp.Expr,
-    constants: list[sp.Symbol],
-    numbers: list[float],
-    radius: float,
-    series: tuple[Any, ...],
-    share: float,
+    formulas: list[Callable[..., Any]], numbers: list[float], radius: float, series: tuple[Any, ...], share: float
 ) -> bool:
     """Whether a formula and two derivatives of it are right where the series ends: quotients cancel next to 0."""
-    for order, off in enumerate(_RIGHT):
+    for order, (formula, off) in enumerate(zip(formulas, _RIGHT, strict=True)):
         # Of one in radii; coefficients beyond those that are kept fall off like 2^-n there.
         powers = enumerate(series, start=1)
         wanted = (order == 0) + sum(c * math.perm(2 * k, order) * share ** (2 * k - order) for k, c in powers)
-        formula = sp.lambdify((ARGUMENT, *constants), direct.diff(ARGUMENT, order), "math")
         try:
             found = float(formula(share * radius, *numbers)) * radius**order
         except (ArithmeticError, ValueError):
