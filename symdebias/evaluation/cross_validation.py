@@ -245,6 +245,10 @@ def cross_validate(
         return judge.on(relabelled(records, unseen)).checked_values(thetas[name], parts)
 
     @functools.cache
+    def with_other_labels(name: str) -> float:
+        return judge.with_other_labels(thetas[name], records.mean_and_error(values[name])[0])
+
+    @functools.cache
     def fewest_carriers(name: str) -> float:
         return min(judge.carriers(theta, part) for theta, part in zip(thetas[name], parts, strict=True))
 
@@ -265,6 +269,8 @@ def cross_validate(
         alone = thetas[name] if other is None else ()
         carriers = min(fewest_carriers(one) for one in (name, other) if one is not None)
         found = estimate_of(judge, own, bias, certified, thetas=alone, carriers=carriers)
+        others = with_other_labels(name) - (0.0 if other is None else with_other_labels(other))
+        found = replace(found, with_other_labels=others)
         if unseen is not None:
             moved = relabelled_values(name) - (0.0 if other is None else relabelled_values(other)) - own
             found = replace(found, without_both_labels=judge.unseen_share * records.mean_and_error(moved)[0])

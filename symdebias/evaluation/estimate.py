@@ -14,7 +14,7 @@ from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import MISSED, Metric
 from symdebias.evaluation.models import Model, as_fitted, in_labels_of
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
@@ -109,6 +109,7 @@ class Estimate:
     degrees_of_freedom: float | None = None
     skewness: float = 0.0
     without_both_labels: float = 0.0
+    with_other_labels: float = 0.0
     bending: tuple[float, float] = (0.0, 0.0)
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -118,7 +119,8 @@ class Estimate:
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
         No interval of a share reaches beyond 0 or 1. Where a denominator is noisy, ends are by the variance that there
         is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail is farther
-        out by the skewness (Hall 1992).
+        out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than what
+        labels may change that no record has (`with_other_labels`, for this level).
 
         Parameters
         ----------
@@ -142,7 +144,9 @@ class Estimate:
         level = LEVEL.check("level", level)
         law, freedom = self._error_law, self.degrees_of_freedom
         below, above = law.reaches(level)
-        low, high = self.value - below * self.standard_error, self.value + above * self.standard_error
+        unseen = self.with_other_labels * math.log((1 - level) / 2) / math.log(MISSED)
+        low = self.value - max(below * self.standard_error, -unseen)
+        high = self.value + max(above * self.standard_error, unseen)
         if self._is_share and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
             far = _tested_end(self.value, law.reach(level) * self.standard_error)
             low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
@@ -513,6 +517,7 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     made = Estimate(
         found.value, found.error, *bias, found.sums.records, metric.name, metric.method, clusters,
         without_both_labels=metric.without_both_labels(theta, found.value),
+        with_other_labels=metric.with_other_labels([theta], found.value),
     )  # fmt: skip
     return under_law(made, law)
 

@@ -16,8 +16,8 @@ from symdebias.correction import Correction
 from symdebias.driver import debias
 from symdebias.evaluation.carriers import refusal_of_few, skewed_by_noise
 from symdebias.evaluation.error_law import ErrorLaw
-from symdebias.evaluation.metric import Judged, Metric
-from symdebias.evaluation.records import OF_ONE_NOISE, Records
+from symdebias.evaluation.metric import Judged, Metric, relabelled, turned
+from symdebias.evaluation.records import OF_ONE_NOISE, Records, at_equal_distances
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, InfiniteVarianceError, NoExactCorrectionError
@@ -29,6 +29,8 @@ from symdebias.transforms.channel import rational
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
+# Records that tell what another label would do.
+_TELLING = 10_000
 # The least range of a surrogate in the score: losses have units of their own there, of which this is a small part. That
 # of a loss of the residual is in the units of the targets, and has it where all residuals are 0.
 _LEAST_RADIUS = 1e-3
@@ -98,6 +100,35 @@ class MeanLoss(Metric):
         """The labels that the loss declares, where there are two."""
         values = self.corrected.declared.target_values
         return (values[0], values[1]) if values is not None and len(values) == 2 else None
+
+    def with_other_labels(self, thetas: Sequence[FloatArray], value: float) -> float:
+        """Return what labels may add that so few records have as to be in none; each other label is as likely.
+
+        Some of the records tell it.
+        """
+        labels, at_hand = self.corrected.declared.target_values, self.records.at_hand
+        if labels is None or len(labels) < 2:
+            return 0.0
+        part = at_hand.only(at_equal_distances(at_hand.weights, _TELLING))
+        noise, kept = part.release.target_noise, 1.0
+        if part.of_margins:
+            # The other label of two turns a margin.
+            changed, chances, kept = [turned(part)], np.eye(1), 0.0
+        elif isinstance(noise, ChannelNoise):
+            changed, chances = [relabelled(part, label) for label in noise.outputs], np.array(noise.matrix)
+        else:
+            changed, chances = [relabelled(part, label) for label in labels], np.eye(len(labels))
+
+        def moved(theta: FloatArray) -> float:
+            with np.errstate(all="ignore"):
+                own, *found = (float(one.share @ self.on(one).values(theta, slice(None))) for one in (part, *changed))
+                # Of all labels one is that which a record has.
+                others = (float(np.sum(chances @ found)) - kept * own) / (len(chances) - kept)
+                return others - own
+
+        change = float(np.mean([moved(theta) for theta in thetas]))
+        # What overflows with another label has no bound.
+        return self.unseen_share * (math.inf if math.isnan(change) else change)
 
     @property
     def common_bias(self) -> float:

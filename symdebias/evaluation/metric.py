@@ -20,7 +20,7 @@ from symdebias.noise import ChannelNoise
 # Squares of larger numbers, summed over records, are on the way to overflow.
 LARGEST = 1e100
 # How seldom a sample has no record of a label that is as frequent as is looked at.
-_MISSED = 0.025
+MISSED = 0.025
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,33 @@ class Metric(ABC):
         moved = Sums.together(self.records.over_parts(work)).mean(np.ones(1))
         return self.unseen_share * (moved - value)
 
+    def with_other_labels(self, thetas: Sequence[FloatArray], value: float) -> float:
+        """Return by how much labels may change the metric that so few records have as to be in none of a sample.
+
+        Where scores are certain of labels, the records whose labels are not those that their scores tell decide a mean
+        loss or an area.
+
+        Parameters
+        ----------
+        thetas : sequence of arrays of shape (q,), float64
+            What models records are judged by: it is the mean over them.
+        value : float
+            The metric.
+
+        Returns
+        -------
+        float
+            0 for a metric whose range says as much.
+        """
+        return 0.0
+
     @property
     def unseen_share(self) -> float:
         """How frequent a label may be that no record has: in one of 40 samples none has one that is as frequent.
 
         Its records are taken to have scores like those of the others.
         """
-        return -math.expm1(math.log(_MISSED) / self.records.effective)
+        return -math.expm1(math.log(MISSED) / self.records.effective)
 
     def unseen_label(self) -> float | None:
         """Return which of two labels no record has; None where both occur, and for a metric of others."""
@@ -242,6 +262,14 @@ def relabelled(part: Records, label: float) -> Records:
     """Return some records as if all of them had a label, each by itself."""
     labels = np.full(len(part), label)
     return replace(part, y=labels, target=labels, clusters=None, memo={})
+
+
+def turned(part: Records) -> Records:
+    """Return some records of a margin release as if each had the other label."""
+    X = -part.collected.design_matrix(part.X)
+    y = None if part.y is None else -np.asarray(part.y, dtype=np.float64)
+    matrix, target = part.collected.columns_of(X, y)
+    return replace(part, X=X, y=y, matrix=matrix, target=target, memo={})
 
 
 def _sums_relabelled(part: Records, *, judge: Metric, theta: FloatArray, label: float) -> Sums:

@@ -90,10 +90,15 @@ class PartedRecords(Records):
         """All that are at hand."""
         return slice(None)
 
+    @property
+    def at_hand(self) -> Records:
+        """Those at hand, as records by themselves."""
+        return Records(**_fields(self))
+
     @functools.cached_property
     def light(self) -> Records:
         """One of those that are at hand."""
-        return Records(**_fields(self)).only(slice(0, 1))
+        return self.at_hand.only(slice(0, 1))
 
     def over_parts(self, work: Callable[[Records], Any]) -> Iterator[Any]:
         """Yield what a function says of the records of each part, in order."""

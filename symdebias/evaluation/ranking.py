@@ -329,6 +329,16 @@ class AreaUnderCurve(Metric):
         bending = bent_by(sums, of, 2 * sums.only(1)) if labels.low.min() < 0 else (0.0, 0.0)
         return Judged(0.5 + ratio / 2, sums.error(of), sums, of, min(map(labels.carriers, (0, 1))), bending)
 
+    def with_other_labels(self, thetas: Sequence[FloatArray], value: float) -> float:
+        """Return what labels may change that so few records have as to be in none: by others, scores win as they lose.
+
+        An estimate beyond 0 or 1 is that of a model which wins or loses all pairs.
+        """
+        positives, share = self.positives, self.records.at_hand.share
+        known = float(np.clip(share @ positives, self.unseen_share, 1 - self.unseen_share))
+        odds, possible = known / (1 - known), min(max(value, 0.0), 1.0)
+        return possible - value - self.unseen_share * (odds + 1 / odds) * (possible - 0.5)
+
     def error_law(self, theta: FloatArray, found: Judged) -> ErrorLaw:
         """Return the law of the area in its standard errors."""
         if self.every is None:

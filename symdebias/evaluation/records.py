@@ -238,6 +238,11 @@ class Records:
         return self.total**2 / float(self.weights @ self.weights)
 
     @property
+    def at_hand(self) -> "Records":
+        """The same, or those of them that are in memory where they lie elsewhere, as records by themselves."""
+        return self
+
+    @property
     def light(self) -> "Records":
         """The same, or few of them where they lie elsewhere: what goes to the parts has them with it."""
         return self

@@ -342,6 +342,24 @@ def test_candidates_are_not_told_by_records_of_one_label(metric, labels):
     assert both.estimates["one"].without_both_labels == both.differences["one"].without_both_labels == 0
 
 
+@pytest.mark.parametrize("metric", ["log_loss", "roc_auc"])
+def test_candidates_reach_as_far_as_labels_that_no_record_has(metric):
+    """As in `evaluate`, and a difference by the difference of what they do to each."""
+    rng = np.random.default_rng(8)
+    u = rng.choice([-6.0, 6.0], 60)
+    X, y = u[:, None] + rng.normal(size=(60, 1)), np.sign(u)
+    models = {"one": [1.0], "other": [-0.5]}
+    candidates = {name: lambda X, y, theta=theta: theta for name, theta in models.items()}
+    table = cross_validate(candidates, X, y, random_state=0, release=sd.Release(), metric=metric)
+    for name, estimate in table.estimates.items():
+        alone = evaluate(models[name], X, y, release=sd.Release(), metric=metric)
+        if metric == "log_loss":
+            assert estimate.with_other_labels == pytest.approx(alone.with_other_labels)
+        assert estimate.with_other_labels != 0
+        expected = estimate.with_other_labels - table.estimates["one"].with_other_labels
+        assert table.differences[name].with_other_labels == pytest.approx(expected, abs=1e-15)
+
+
 def test_a_candidate_that_returns_nothing_says_so():
     X, y = records(n=60)
     with pytest.raises(TypeError, match="has returned nothing"):

@@ -522,6 +522,82 @@ def test_outputs_of_a_channel_need_not_be_labels():
     X = np.random.default_rng(8).normal(size=(60, 1))
     found = evaluate([1.0], X, np.ones(60), metric="log_loss", release=sd.Release(target=channel))
     assert found.without_both_labels == 0
+    assert found.with_other_labels != 0
+
+
+def of_certain_scores(n, rng):
+    """Return scores about -8 and 8, and labels of which one in 100 is not what its score tells."""
+    u = rng.choice([-8.0, 8.0], n) + rng.normal(size=n)
+    return u[:, None], np.where(rng.random(n) < 0.01, -1.0, 1.0) * np.sign(u)
+
+
+FLIPPED = {
+    "true": sd.Release(),
+    "labels": sd.Release(target=sd.RandomizedResponse(epsilon=3.0)),
+    "outputs": sd.Release(target=sd.FiniteChannel([[0.9, 0.1], [0.2, 0.8]], (-1, 1), (0.5, 1.0))),
+    "margins": sd.Release(sd.GaussianMechanism.from_scale(0.1), "margin"),
+    "a cap": sd.Release(sd.SphericalCapMechanism(4.0, radius=20.0), "margin"),
+}
+
+
+@pytest.mark.parametrize("name", FLIPPED)
+@pytest.mark.parametrize("metric", ["log_loss", "brier", sd.losses.exponential()])
+def test_an_interval_reaches_as_far_as_labels_that_no_record_has(name, metric):
+    """As many as are in none of 40 samples, each with the label that it has not."""
+    rng = np.random.default_rng(8)
+    X, y = of_certain_scores(50, rng)
+    released = FLIPPED[name].privatize(X / 8, y, random_state=1)
+    how = {"metric": metric, "release": released.release, "target_values": None if "a cap" in name else (-1, 1)}
+    found = evaluate([8.0], released.X, released.y, **how)
+    if FLIPPED[name].coupling is not None:
+        other = evaluate([8.0], -released.X, released.y, **how).value
+    else:
+        channel = released.release.target_noise
+        outputs, chances = (channel.outputs, channel.matrix) if channel else ((-1.0, 1.0), np.eye(2))
+        both = [evaluate([8.0], released.X, np.full(50, one), **how).value for one in outputs]
+        other = np.sum(np.array(chances) @ both) - found.value
+    rare = 1 - 0.025 ** (1 / 50)
+    assert found.with_other_labels == pytest.approx(rare * (other - found.value), rel=1e-9)
+
+
+def test_certain_scores_do_not_hide_how_often_they_are_wrong():
+    """60 records, of which one in 100 has not the label that its score tells: in 55 of 100 samples none has.
+
+    Others have few that decide, and no interval. By what these have alone no interval of the log loss covered; at 95%
+    at most 85% of a hundred do in one of ten thousand tests.
+    """
+    rng = np.random.default_rng(9)
+    u = of_certain_scores(100_000, rng)[0][:, 0]
+    wanted = np.mean(0.99 * np.log1p(np.exp(-np.abs(u))) + 0.01 * np.log1p(np.exp(np.abs(u))))
+    found = [
+        evaluate([1.0], *of_certain_scores(60, rng), metric="log_loss", release=sd.Release()).interval_or_none()
+        for _ in range(200)
+    ]
+    given = [ends for ends in found if ends is not None]
+    assert len(given) > 80
+    assert np.mean([low < wanted < high for low, high in given]) > 0.85
+
+
+def test_an_area_reaches_as_far_as_labels_that_no_record_has():
+    """It is that of records of which so many have the other label, here by weights, and never of an area beyond 1."""
+    X, y = records(n=400)
+    found = evaluate(THETA, X, y, metric="roc_auc", release=TRUE)
+    rare = 1 - 0.025 ** (1 / 400)
+    weights = np.repeat([1 - rare, rare], 400)
+    other = evaluate(THETA, np.r_[X, X], np.r_[y, -y], metric="roc_auc", release=TRUE, sample_weight=weights)
+    assert found.with_other_labels == pytest.approx(other.value - found.value, rel=0.03)
+    beyond = replace(found, value=1.001, with_other_labels=-0.001 - 0.01, standard_error=0.001)
+    assert beyond.confidence_interval() == (pytest.approx(0.99), 1.0)
+    # For 99% the labels of a share are looked at that is in none of 200 samples.
+    assert beyond.confidence_interval(0.99)[0] == pytest.approx(1.001 - 0.011 * np.log(0.005) / np.log(0.025))
+
+
+def test_labels_that_no_record_has_are_no_question_of_many():
+    X, y = records(n=4000)
+    for metric in ("log_loss", "brier", "roc_auc"):
+        found = evaluate(THETA, X, y, metric=metric, release=TRUE)
+        low, high = found.confidence_interval()
+        assert high - low == pytest.approx(2 * 1.96 * found.standard_error, rel=1e-3)
 
 
 def test_many_records_of_one_label_have_intervals():

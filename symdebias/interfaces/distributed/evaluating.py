@@ -401,6 +401,10 @@ def cross_validate(
         return Sums.together(parts).means
 
     @functools.cache
+    def with_other_labels() -> FloatArray:
+        return np.array([judge.with_other_labels(own, sums.mean(units[name])) for name, own in thetas.items()])
+
+    @functools.cache
     def means_under(release: Release) -> FloatArray:
         moved = replace(places, how={**places.how, "release": release})
         other = judge_of(records.under(release))
@@ -411,6 +415,7 @@ def cross_validate(
         made = Estimate(sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method)
         law = sums.error_law(of, lambda: powers(of))
         found = under_law(made, judge.skewed(law, thetas[name]) if other is None else law)
+        found = replace(found, with_other_labels=float(of @ with_other_labels()))
         if unseen is not None:
             moved = float(of @ (relabelled_means() - sums.means))
             found = replace(found, without_both_labels=judge.unseen_share * moved)

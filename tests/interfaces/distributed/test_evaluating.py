@@ -145,6 +145,7 @@ def test_candidates_are_not_told_by_partitions_of_one_label():
     for name in candidates:
         for one, other in ((found.estimates, expected.estimates), (found.differences, expected.differences)):
             assert one[name].without_both_labels == pytest.approx(other[name].without_both_labels, abs=1e-15)
+            assert one[name].with_other_labels == pytest.approx(other[name].with_other_labels, rel=1e-9, abs=1e-15)
     assert found.estimates["one"].interval_or_none() is None
 
 
