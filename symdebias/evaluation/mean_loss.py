@@ -17,7 +17,7 @@ from symdebias.driver import debias
 from symdebias.evaluation.carriers import refusal_of_few, skewed_by_noise
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.metric import Judged, Metric, relabelled, turned
-from symdebias.evaluation.records import OF_ONE_NOISE, Records, at_equal_distances
+from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, InfiniteVarianceError, NoExactCorrectionError
@@ -29,8 +29,6 @@ from symdebias.transforms.channel import rational
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
-# Records that tell what another label would do.
-_TELLING = 10_000
 # The least range of a surrogate in the score: losses have units of their own there, of which this is a small part. That
 # of a loss of the residual is in the units of the targets, and has it where all residuals are 0.
 _LEAST_RADIUS = 1e-3
@@ -106,10 +104,10 @@ class MeanLoss(Metric):
 
         Some of the records tell it.
         """
-        labels, at_hand = self.corrected.declared.target_values, self.records.at_hand
+        labels = self.corrected.declared.target_values
         if labels is None or len(labels) < 2:
             return 0.0
-        part = at_hand.only(at_equal_distances(at_hand.weights, _TELLING))
+        part = self.records.few
         noise, kept = part.release.target_noise, 1.0
         if part.of_margins:
             # The other label of two turns a margin.

@@ -57,6 +57,8 @@ class PartedRecords(Records):
         The sums of their weights and of the squares of these.
     every : int or array of int
         How far those at hand are from each other among all, or the places of all of them.
+    fetched : Records
+        Few of them, as records by themselves.
     """
 
     parts: Parts | None = None
@@ -64,13 +66,24 @@ class PartedRecords(Records):
     weight: float = 0.0
     square: float = 0.0
     every: int | IntegerArray = 1
+    fetched: Records | None = None
 
     @classmethod
     def of(
-        cls, some: Records, parts: Parts, *, count: int, weight: float, square: float, every: int | IntegerArray
+        cls,
+        some: Records,
+        parts: Parts,
+        *,
+        count: int,
+        weight: float,
+        square: float,
+        every: int | IntegerArray,
+        fetched: Records,
     ) -> Self:
         """Return records of which some, at equal distances, are at hand."""
-        return cls(**_fields(some), parts=parts, count=count, weight=weight, square=square, every=every)
+        return cls(
+            **_fields(some), parts=parts, count=count, weight=weight, square=square, every=every, fetched=fetched
+        )
 
     def __len__(self) -> int:
         return self.count
@@ -90,15 +103,16 @@ class PartedRecords(Records):
         """All that are at hand."""
         return slice(None)
 
-    @property
-    def at_hand(self) -> Records:
-        """Those at hand, as records by themselves."""
-        return Records(**_fields(self))
-
     @functools.cached_property
     def light(self) -> Records:
         """One of those that are at hand."""
-        return self.at_hand.only(slice(0, 1))
+        return Records(**_fields(self)).only(slice(0, 1))
+
+    @property
+    def few(self) -> Records:
+        """Those at equal distances that were fetched as records by themselves."""
+        assert self.fetched is not None
+        return self.fetched
 
     def over_parts(self, work: Callable[[Records], Any]) -> Iterator[Any]:
         """Yield what a function says of the records of each part, in order."""
@@ -115,7 +129,7 @@ class PartedRecords(Records):
         assert self.parts is not None
         return replace(
             self, release=release, collected=release, parts=_Under(self.parts, release),
-            scales=self.scales_under(release), memo={},
+            scales=self.scales_under(release), fetched=self.few.under(release), memo={},
         )  # fmt: skip
 
     def counted(self) -> AbstractContextManager[None]:
@@ -272,4 +286,6 @@ def checked_records(
     weight, square = float(count), float(count)
     if blocks.weights is not None:
         weight, square = float(blocks.weights.sum()), float(blocks.weights @ blocks.weights)
-    return PartedRecords.of(some, blocks, count=count, weight=weight, square=square, every=every).require_several()
+    return PartedRecords.of(
+        some, blocks, count=count, weight=weight, square=square, every=every, fetched=some.few
+    ).require_several()

@@ -334,7 +334,7 @@ class AreaUnderCurve(Metric):
 
         An estimate beyond 0 or 1 is that of a model which wins or loses all pairs.
         """
-        positives, share = self.positives, self.records.at_hand.share
+        positives, share = self.positives, self.records.share
         known = float(np.clip(share @ positives, self.unseen_share, 1 - self.unseen_share))
         odds, possible = known / (1 - known), min(max(value, 0.0), 1.0)
         return possible - value - self.unseen_share * (odds + 1 / odds) * (possible - 0.5)

@@ -69,8 +69,9 @@ OF_ONE_NOISE = (
 )
 # Metrics by name of models with a score for each class.
 OF_CLASSES = ("accuracy", "log_loss")
-# Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
-SAMPLED, ROWS = 2**17, 2**16
+# Records that quantiles of scores are told from, at equal distances among all; those that are judged at a time; and
+# those that tell what another label would do.
+SAMPLED, ROWS, FEW = 2**17, 2**16, 10_000
 
 
 @dataclass(frozen=True)
@@ -238,11 +239,6 @@ class Records:
         return self.total**2 / float(self.weights @ self.weights)
 
     @property
-    def at_hand(self) -> "Records":
-        """The same, or those of them that are in memory where they lie elsewhere, as records by themselves."""
-        return self
-
-    @property
     def light(self) -> "Records":
         """The same, or few of them where they lie elsewhere: what goes to the parts has them with it."""
         return self
@@ -280,6 +276,11 @@ class Records:
     def some(self) -> slice | IntegerArray:
         """Records at equal distances that quantiles are told from; all those of weight unless they are many."""
         return at_equal_distances(self.weights, SAMPLED)
+
+    @property
+    def few(self) -> "Records":
+        """Some thousand of those with weight, at equal distances, as records by themselves."""
+        return self.only(at_equal_distances(self.weights, FEW))
 
     def only(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""

@@ -36,7 +36,7 @@ from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
-from symdebias.evaluation.records import SAMPLED, Records, release_of
+from symdebias.evaluation.records import FEW, SAMPLED, Records, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
 from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import SymdebiasError
@@ -44,6 +44,7 @@ from symdebias.interfaces.distributed.partitions import Partitions, some
 from symdebias.interfaces.distributed.reading import is_without_weight
 from symdebias.losses import Loss
 from symdebias.release import Release
+from symdebias.release.matrices import released_matrix
 from symdebias.solvers.fit import Fit
 
 # Those that are means of a number per record.
@@ -535,9 +536,13 @@ def _checked_records(
     counts, present, weights, squares, labels = zip(*(said[place] for place in full), strict=True)
     if clusters is not None:
         require_clusters(len(np.unique(np.concatenate(labels))))
-    step = max(1, -(-sum(present) // SAMPLED))
     before = np.cumsum([0, *present[:-1]])
-    parts = places.said(_some, [(slice(int(-start % step), None, step),) for start in before])
+
+    def at_equal_distances(most: int) -> list[tuple[slice]]:
+        step = max(1, -(-sum(present) // most))
+        return [(slice(int(-start % step), None, step),) for start in before]
+
+    parts = places.said(_some, at_equal_distances(SAMPLED))
     columns = [
         None if one[0] is None else np.concatenate(one) for one in zip(*(part[1:] for part in parts), strict=True)
     ]
@@ -548,8 +553,12 @@ def _checked_records(
     sample = replace(
         sample, **dict(zip(("matrix", "target", "weights", "clusters"), columns, strict=True))
     )  # fmt: skip
+    whole = zip(*places.said(_few, at_equal_distances(FEW)), strict=True)
+    fetched = [None if own[0] is None else np.concatenate(own) for own in whole]
+    names = ("X", "y", "matrix", "target", "weights")
+    few = replace(sample, clusters=None, **dict(zip(names, fetched, strict=True)))
     records = PartedRecords.of(
-        sample, places, count=count, weight=float(sum(weights)), square=float(sum(squares)), every=every
+        sample, places, count=count, weight=float(sum(weights)), square=float(sum(squares)), every=every, fetched=few
     )
     records.require_several()
     return records
@@ -597,6 +606,14 @@ def _some(records: Records, rows: slice) -> tuple[Any, ...]:
     places = np.flatnonzero(records.weights)[rows]
     own = (records.matrix, records.target, records.weights, records.clusters)
     return places, *(None if one is None else np.array(one[places]) for one in own)
+
+
+def _few(records: Records, rows: slice) -> tuple[Any, ...]:
+    """Return X, y, columns, targets and weights of some records with weight."""
+    places = np.flatnonzero(records.weights)[rows]
+    X = released_matrix(records.collected, take_rows(records.X, places), check_finite=False)
+    y = None if records.y is None else np.asarray(take_rows(records.y, places))
+    return X, y, *(np.array(one[places]) for one in (records.matrix, records.target, records.weights))
 
 
 def _first(records: Records) -> Records:
