@@ -25,9 +25,10 @@ _WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units w
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
 
-# Of a characteristic function whose inverse corrections make no use of; at its zeros, where it has some, there is none.
+# Of a characteristic function that may be 0, where a wave has no inverse.
 NO_WAVES = (
-    "is neither one over a polynomial nor one over a finite sum of waves, and under other noise waves are not undone"
+    "is neither one over a polynomial or a finite sum of waves nor a formula of exponentials and the like that is seen "
+    "to be positive, and where it is 0 waves are not undone"
 )
 
 # Functions that have no value beside the real line which continued theirs.
@@ -258,6 +259,19 @@ class AdditiveNoise:
             offset = float(frequency)
             weights[offset] = weights.get(offset, 0.0) + float(coefficient)
         return tuple(sorted(weights.items()))
+
+    @cached_property
+    def undoes_waves(self) -> bool:
+        """Whether each wave has an inverse, a multiple of it: the characteristic function is nowhere 0.
+
+        One over a polynomial or over a finite sum of waves is nowhere 0. Of others it is so where SymPy's rules for
+        sums, products and functions of positive numbers say that they are positive.
+        """
+        if self.inverse_polynomial is not None or self.inverse_differences is not None:
+            return True
+        # Even, as the noise is symmetric, and 1 at 0.
+        phi = exactly(self.characteristic_function).xreplace({FREQUENCY: sp.Dummy(positive=True)})
+        return phi.is_positive is True
 
     def inverse_factor(self, argument: sp.Expr) -> sp.Expr:
         """Return 1/E exp(z e), the factor by which the inverse of the noise multiplies exp(z x).

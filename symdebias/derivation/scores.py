@@ -408,7 +408,7 @@ def _operators(problem: ScoreProblem, build: Build) -> None:
         which = "polynomials" if inverse_moments(noise) is None else "polynomials and exponentials"
         raise NoExactCorrectionError(
             f"noise with the characteristic function {noise.formula} has no finite inverse: one over it is neither a "
-            f"polynomial nor a finite sum of waves. Only {which} of the score are corrected under it."
+            f"polynomial nor a finite sum of waves. Only {which} of the score are corrected exactly under it."
         )
     if smooth:
         require_smooth(build.expression, scores, "the noise is undone by derivatives, and ")

@@ -35,6 +35,7 @@ from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surrogate, waves
 from symdebias.transforms.channel import rational
 from symdebias.transforms.exponential import Mode
+from symdebias.transforms.moments import ARGUMENT, inverse_moments
 from symdebias.zonal import ZonalNoise
 
 # Where parts are looked at to see whether they are even, odd, or vanish, in their units.
@@ -524,15 +525,20 @@ def _undone(terms: ExponentialSum, factors: Sequence[Factor], normal: Sequence[s
 
 def _target_factor(terms: ExponentialSum, noise: AdditiveNoise) -> Factor:
     """Return the factor of the target's noise in a residual, which is not normal."""
-    if noise.inverse_polynomial is None and noise.inverse_differences is None:
+    is_finite = noise.inverse_polynomial is not None or noise.inverse_differences is not None
+    moments = inverse_moments(noise) if noise.undoes_waves and not is_finite else None
+    if moments is None and not is_finite:
         raise NoExactCorrectionError(f"the characteristic function {noise.formula} of the target's noise {NO_WAVES}.")
     taylor = noise.inverse_taylor(terms.modes[0].order)
 
     def factor(index: int, k: int) -> sp.Expr:
         mode = terms.modes[index]
-        if mode.imaginary:
+        if not mode.imaginary:
+            return sp.Float(taylor[k], 17) if taylor[k] else sp.Integer(0)
+        if moments is None:
             return sp.simplify(noise.inverse_factor(sp.I * mode.value).rewrite(sp.cos))
-        return sp.Float(taylor[k], 17) if taylor[k] else sp.Integer(0)
+        numbers = dict(zip(moments.constants, map(sp.Float, moments.numbers), strict=True))
+        return moments.expression.xreplace({**numbers, ARGUMENT: sp.I * mode.value})
 
     return factor
 

@@ -220,7 +220,7 @@ def _form(noise: AdditiveNoise, order: int | None, *, waves: bool) -> tuple[_For
     """Return how a column's factor is written, and its numbers, or None where there is no such form.
 
     With an order it is right about 0, to that power; `waves` asks for one of imaginary arguments, where the factor of
-    other noise has poles.
+    noise may have poles.
     """
     if noise.inverse_polynomial is None and noise.inverse_differences is not None:
         offsets, weights = zip(*noise.inverse_differences, strict=True)
@@ -236,7 +236,7 @@ def _form(noise: AdditiveNoise, order: int | None, *, waves: bool) -> tuple[_For
         symbols = _constants(len(coefficients) - 1)
         powers = ((-1) ** k * c * ARGUMENT ** (2 * k) for k, c in enumerate(symbols, start=1))
         return _Form(1 + sp.Add(*powers), symbols), coefficients[1:]
-    moments = None if waves else inverse_moments(noise)
+    moments = None if waves and not noise.undoes_waves else inverse_moments(noise)
     return None if moments is None else (_Form(moments.expression, moments.constants), moments.numbers)
 
 

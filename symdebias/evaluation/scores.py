@@ -358,7 +358,7 @@ class ReleasedScores:
                 'Take a loss, such as metric="log_loss", or release each column by itself.'
             )
         for noise, _ in self.others:
-            if noise.inverse_polynomial is None and noise.inverse_differences is None:
+            if not noise.undoes_waves:
                 raise NoExactCorrectionError(
                     f"{what} needs waves of the score, and the characteristic function {noise.formula} "
                     f"of a column's noise {NO_WAVES}. Release the column with a GaussianMechanism, a LaplaceMechanism "

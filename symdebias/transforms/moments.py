@@ -1,7 +1,7 @@
 """One over E exp(z e), by which the inverse of a noise multiplies exp(z x), as an expression that kernels compute.
 
-What is printed holds for all noise of a formula: numbers in it are constants of a column. About 0, where quotients of
-sines and the like are 0/0, it is a series.
+What is printed holds for all noise of a formula: numbers in it are constants of a column. Where quotients of sines and
+the like are 0/0 at 0, it is a series about it.
 """
 
 import functools
@@ -55,6 +55,8 @@ class InverseMoments:
 def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     """Return one over E exp(z e) for real z within the tail rate, or None where it is nothing that kernels compute.
 
+    For z = i w it is one over the characteristic function at w, where that is nowhere 0.
+
     Examples
     --------
     >>> w = FREQUENCY
@@ -81,6 +83,8 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     formulas = [
         sp.lambdify((ARGUMENT, *constants), direct.diff(ARGUMENT, order), "math") for order in range(len(_RIGHT))
     ]
+    if _is_right(formulas, numbers, radius, series, 0.0):
+        return InverseMoments(direct, tuple(constants), tuple(numbers))
     known = (one for one in _SERIES if _is_right(formulas, numbers, radius, series, float(one[0])))
     share, terms = next(known, (None, 0))
     if share is None:
@@ -97,11 +101,13 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
 def _is_right(
     formulas: list[Callable[..., Any]], numbers: list[float], radius: float, series: tuple[Any, ...], share: float
 ) -> bool:
-    """Whether a formula and two derivatives of it are right where the series ends: quotients cancel next to 0."""
+    """Whether a formula and two derivatives of it are right where a series may end: quotients cancel next to 0."""
     for order, (formula, off) in enumerate(zip(formulas, _RIGHT, strict=True)):
         # Of one in radii; coefficients beyond those that are kept fall off like 2^-n there.
         powers = enumerate(series, start=1)
-        wanted = (order == 0) + sum(c * math.perm(2 * k, order) * share ** (2 * k - order) for k, c in powers)
+        wanted = (order == 0) + sum(
+            c * math.perm(2 * k, order) * share ** (2 * k - order) for k, c in powers if 2 * k >= order
+        )
         try:
             found = float(formula(share * radius, *numbers)) * radius**order
         except (ArithmeticError, ValueError):

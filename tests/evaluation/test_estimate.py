@@ -821,7 +821,7 @@ BAD = {
     ),
     "no waves": (
         EVALUATE, {"metric": "accuracy", "release": release_of(sd.UniformMechanism(0.5))},
-        NoExactCorrectionError, "other noise waves are not undone",
+        NoExactCorrectionError, "where it is 0 waves are not undone",
     ),
     "overflow": (
         functools.partial(evaluate, 2000 * THETA), {"metric": "poisson"}, DivergenceError, "record 0 is beyond",

@@ -135,7 +135,7 @@ BAD = {
     "no waves": (
         {"release": release_of(sd.UniformMechanism(0.5))},
         NoExactCorrectionError,
-        "other noise waves are not undone",
+        "where it is 0 waves are not undone",
     ),
 }
 
