@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError
@@ -140,6 +141,50 @@ def test_p_values_and_tests_of_skewed_parameters_agree_with_intervals(uncertain)
     # Nearer than the middle of a skewed estimate there is nothing to reject.
     assert inference.pvalues(AT - np.array([1.001, 0.0, 0.0]))[0] == 1
     assert inference.test(AT, np.eye(3)[0], 1.001).pvalue == pytest.approx(1)
+
+
+OUTWARD = Inference(np.array([[0.04, 0.01], [0.01, 0.09]]), "sandwich", outward=1.5)
+
+
+def test_where_longer_parameters_are_as_good_intervals_have_no_end_away_from_0():
+    """It is that of all s theta, s >= 1, with theta in the interval; not at a level that the score test comes to."""
+    plain, theta = replace(OUTWARD, outward=None), np.array([1.0, -0.3])
+    (low, _), (_, high) = plain.interval(theta, 0.95)
+    assert low > 0 < high
+    np.testing.assert_array_equal(OUTWARD.interval(theta, 0.95), [[low, np.inf], [-np.inf, np.inf]])
+    np.testing.assert_array_equal(OUTWARD.interval(-theta, 0.95), [[-np.inf, -low], [-np.inf, np.inf]])
+    np.testing.assert_array_equal(OUTWARD.interval(theta, 0.8), plain.interval(theta, 0.8))
+    # What does not vary stays.
+    held = replace(OUTWARD, covariance=np.diag([0.0, 0.09]))
+    np.testing.assert_array_equal(held.interval(theta, 0.95)[0], [1.0, 1.0])
+    # A combination has the sign of its own value.
+    rows = np.array([[1.0, -1.0], [-1.0, 0.0]])
+    both = plain.mapped(rows).interval(rows @ theta, 0.95)
+    assert both[0, 0] > 0
+    expected = [[both[0, 0], np.inf], [-np.inf, -low]]
+    np.testing.assert_array_equal(OUTWARD.mapped(rows).interval(rows @ theta, 0.95), expected)
+
+
+def test_tests_reject_what_intervals_without_an_outer_end_leave_out():
+    theta = np.array([1.0, -0.3])
+    plain = replace(OUTWARD, outward=None)
+    np.testing.assert_array_equal(OUTWARD.pvalues(theta), plain.pvalues(theta))
+    most = 2 * norm.sf(1.5)
+    for place, row in enumerate(np.eye(2)):
+        for value in (-3.0, -0.2, 0.0, 0.5, 0.9, 1.1, 4.0):
+            chance = OUTWARD.test(theta, row, value).pvalue
+            assert chance == pytest.approx(OUTWARD.test(theta, -2 * row, -2 * value).pvalue)
+            for level in (0.5, 0.8, 0.9, 0.95, 0.999):
+                low, high = OUTWARD.interval(theta, level)[place]
+                assert (chance < 1 - level) == (not low <= value <= high)
+    # Of several restrictions at once: the nearest of all r/s.
+    wanted = np.array([3.0, 2.0])
+    least = min(plain.test(theta, np.eye(2), share * wanted).statistic for share in np.linspace(0, 1, 100_001))
+    found = OUTWARD.test(theta, np.eye(2), wanted)
+    assert plain.test(theta, np.eye(2), wanted).pvalue < found.pvalue < most
+    assert found.pvalue == pytest.approx(np.exp(-least / 2), rel=1e-6)
+    assert OUTWARD.test(theta, np.eye(2), 5 * theta).pvalue == pytest.approx(most)
+    assert OUTWARD.test(theta, np.eye(2), 0.0).pvalue == plain.test(theta, np.eye(2), 0.0).pvalue
 
 
 def test_combinations_are_as_skewed_as_the_worst_that_takes_part():

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import OPEN_UNIT
 from symdebias._fieller import fieller_variance
 from symdebias.exceptions import InferenceError
 from symdebias.inference.covariances import of_combinations
-from symdebias.inference.critical import critical_values, two_sided_pvalues, without_skewness
+from symdebias.inference.critical import critical_value, critical_values, two_sided_pvalues, without_skewness
 from symdebias.inference.score_tests import deviation, ends_by_score_tests, statistic_of_score_test
 from symdebias.inference.wald import WaldTest, wald_test
 
@@ -57,6 +58,10 @@ class Inference:
         Of each of m bounds on the bias of all combinations a factor F: the bias of a'theta is at most ||F'a||, for
         every a. Biases of parameters mostly cancel in a prediction, and so does F'a; their bounds add up. None where
         nothing but the bound of each parameter is known.
+    outward : float or None
+        The largest statistic of a score test of s theta, s > 1, where none tells one of them from theta; else None. At
+        levels that need a larger one all s times a theta within its interval are as good as that: intervals have no end
+        away from 0, and none at all where 0 is within them, and tests reject what they reject of every s.
 
     Examples
     --------
@@ -80,6 +85,7 @@ class Inference:
     levelling: FloatArray | None = None
     skewness: FloatArray | None = None
     bias_factors: FloatArray | None = None
+    outward: float | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -119,6 +125,9 @@ class Inference:
             (places,) = np.nonzero(known & (changes[1] + changes[2] + changes[3] > 0))
             told = (one[places] for one in (ratio, freedom, *changes))
             ends[places, side] = theta[places] + sign * errors[places] * ends_by_score_tests(level, *told)
+        if self.outward is not None and critical_value(level) > self.outward:
+            for side, sign in enumerate((-1, 1)):
+                ends[known & (sign * ends[:, side] > 0), side] = sign * math.inf
         return ends
 
     def pvalues(self, theta: FloatArray) -> FloatArray:
@@ -145,11 +154,27 @@ class Inference:
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
         """Return the Wald test of R theta = r, the bias within its bounds; see `wald_test`.
 
+        Where no test tells longer parameters from theta, the p value is the largest of all r/s, s >= 1, or that of the
+        score test.
+
         Raises
         ------
         InferenceError
             There is none; the message says why.
         """
+        found = self._test(theta, restrictions, values)
+        if self.outward is None:
+            return found
+        rows = np.atleast_2d(real_array(restrictions, "restrictions"))
+        wanted = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(rows),))
+        # The nearest of them, in the metric of the test.
+        across = np.linalg.solve(of_combinations(rows, self.required_covariance()), wanted)
+        share = np.clip(across @ (rows @ theta) / (across @ wanted), 0.0, 1.0) if wanted.any() else 1.0
+        chance = min(self._test(theta, restrictions, share * wanted).pvalue, 2 * float(ndtr(-self.outward)))
+        return replace(found, pvalue=max(chance, found.pvalue))
+
+    def _test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
+        """Return the test of one hypothesis alone."""
         covariance = self.required_covariance()
         if self.refusal:
             raise InferenceError(self.refusal)

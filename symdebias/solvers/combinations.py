@@ -96,14 +96,15 @@ def predicted_interval(fit: "Fit", X: Any, level: float, of: str, offset: Any, i
     """Return the ends of intervals of scores or predictions at true records; see `Fit.predict_interval`."""
     predictor = Predictor.of(fit)
     rows, scores = predictor.rows_and_scores(X, offset)
+    if scores.ndim == 1:
+        # Of an offset, which is known, there is no longer one.
+        own = scores if offset is None else rows @ predictor.theta
+        ends = _ends(inference, rows, own, level) + (scores - own)[:, None]
+        return ends if of == "score" else np.sort(predictor.predicted_at(ends), axis=1)
     if of == "score":
-        if scores.ndim == 1:
-            return _ends(inference, rows, scores, level)
         blocks = [_in_score(rows, place, scores.shape[1]) for place in range(scores.shape[1])]
         return np.stack([_ends(inference, one, scores[:, k], level) for k, one in enumerate(blocks)], axis=1)
-    if scores.ndim > 1:
-        return _chances_of_several(predictor, inference, rows, scores, level)
-    return np.sort(predictor.predicted_at(_ends(inference, rows, scores, level)), axis=1)
+    return _chances_of_several(predictor, inference, rows, scores, level)
 
 
 def _ends(inference: Inference, rows: FloatArray, values: FloatArray, level: float) -> FloatArray:

@@ -35,7 +35,7 @@ from symdebias.solvers.levelling import levelling_of
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
-from symdebias.solvers.outward import note_on_longer_parameters
+from symdebias.solvers.outward import longer_parameters
 from symdebias.solvers.residual_moments import moments_told
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.separation import refuse_one_label
@@ -95,7 +95,8 @@ def at_root(
     says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
     is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
     parameters are like is looked at, and intervals allow for what is not known of the curvature. A VarianceWarning, of
-    the caller that `stacklevel` names, says that the records rule out none of them.
+    the caller that `stacklevel` names, says that the records rule out none of them; intervals then have no end away
+    from 0.
     """
     correction = records.correction
     refuse_one_label(records, penalty)
@@ -126,12 +127,14 @@ def at_root(
         elif away > _ARRIVED:
             missing = np.abs(step)
             notes.append("intervals and tests are widened by that distance")
+    outward = None
     if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
-        longer = note_on_longer_parameters(records, theta, penalty, metric, covariance, curvature)
+        longer = longer_parameters(records, theta, penalty, metric, covariance, curvature)
         if longer is not None:
-            notes.append(longer)
-            # Intervals alone would be taken for more than they are.
-            warnings.warn(longer, VarianceWarning, stacklevel=stacklevel)
+            outward, note = longer
+            notes.append(note)
+            # Estimates alone would be taken for more than they are.
+            warnings.warn(note, VarianceWarning, stacklevel=stacklevel)
     if safeguards:
         refusal = (
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
@@ -162,7 +165,7 @@ def at_root(
     skewness = _of_whole(scatter, covariance, freedom)
     return Inference(
         covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling, skewness,
-        None if factors is None or not factors.any() else factors,
+        None if factors is None or not factors.any() else factors, outward,
     )  # fmt: skip
 
 

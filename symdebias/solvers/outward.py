@@ -3,7 +3,7 @@
 Where the noise is undone by factors that grow with the parameters, the variance of the corrected score does so too. Far
 enough out every parameter passes a score test, and the standard errors at the estimate say nothing of that. Where all
 of them pass, from the estimate on, small parameters with small standard errors are what unlucky records of large ones
-look like, and no single fit tells which it is.
+look like, and no single fit tells which it is: intervals then have no end away from 0.
 """
 
 import math
@@ -22,15 +22,15 @@ _MOVES, _TOLD_APART = (2.0, 1.0, 4.0, 8.0), 1.96
 _CERTAIN_CURVATURE = 20.0
 
 
-def note_on_longer_parameters(
+def longer_parameters(
     records: Records,
     theta: FloatArray,
     penalty: FloatArray,
     metric: FloatArray,
     covariance: FloatArray,
     curvature: float | None,
-) -> str | None:
-    """Return what is to be said where no score test tells longer parameters from the estimate; else None.
+) -> tuple[float, str] | None:
+    """Return the largest statistic of tests that tell no longer parameters from the estimate, and a note; else None.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ def note_on_longer_parameters(
     The score is that in the direction of theta (a parameter that is held stays), with its standard error at the
     parameter that is tested (a score test of one degree of freedom). The set of parameters that pass is a confidence
     set whatever the curvature is (Anderson & Rubin 1949, Annals of Mathematical Statistics 20); where all longer ones
-    do, it has no outer end.
+    do, it has no outer end. Tests next to the estimate say less of that than they seem to: they reject wherever there
+    is a minimum to be found, and of records of long parameters that have one no others are fitted.
     """
     frame = frame_of(records)
     own = frame.direction(frame.reported(theta))
@@ -72,16 +73,17 @@ def note_on_longer_parameters(
             largest = max(largest, _score(derivatives(moved, True), moved, penalty, outwards, records.total))
         if largest >= _TOLD_APART:
             return None
-    return (
+    return largest, (
         f"a score test tells theta from nothing up to {1 + max(_MOVES) * step / length:.2g} times as long (at most "
-        f"{largest:.2g} standard errors): intervals hold where the truth is not much longer than this estimate; "
+        f"{largest:.2g} standard errors): intervals have no end away from 0, and none at all where 0 is within them; "
         "expected_fit says what records of such a release can tell"
     )
 
 
 def _score(found: Derivatives, theta: FloatArray, penalty: FloatArray, direction: FloatArray, total: float) -> float:
-    """Return the mean score in a direction, in its own standard errors; 0 where it is not finite."""
+    """Return the mean score in a direction, in its own standard errors; 0 where it is not finite, or underflows."""
     with np.errstate(all="ignore"):
         mean = float(direction @ (found.gradient + penalty * theta))
-        size = mean / math.sqrt(float(direction @ found.meat @ direction) / total)
+        squared = float(direction @ found.meat @ direction) / total
+    size = mean / math.sqrt(squared) if squared > 0 else 0.0
     return size if math.isfinite(size) else 0.0

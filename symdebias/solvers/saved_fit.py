@@ -303,6 +303,8 @@ def _check_fields(fit: Any) -> None:
                 sides.shape != (size, 2) or not np.isfinite(sides).all() or not (sides >= 0).all()
             ):
                 raise ValueError(f"what it says of {what} is no array of ({size}, 2) numbers from 0 on")
+        if inference.outward is not None and not 0 <= inference.outward < math.inf:
+            raise ValueError("what it says of longer parameters is no statistic from 0 on")
         freedom = inference.degrees_of_freedom
         if freedom is not None and (np.shape(freedom) not in ((), (size,)) or not np.all(np.asarray(freedom) > 0)):
             raise ValueError(f"its degrees of freedom are neither one number nor {size} above 0")

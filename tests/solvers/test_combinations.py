@@ -165,6 +165,15 @@ def test_ends_that_are_nowhere_are_those_of_the_range(loss, ends):
     np.testing.assert_array_equal(fit.predict_interval([[1.0, 1.0]]), [ends])
 
 
+def test_an_offset_is_no_longer_where_parameters_may_be():
+    """It is known, and moves the ends of a score; where there is none is said of the parameters alone."""
+    fit = made(outward=1.5)
+    ((low, high),) = fit.predict_interval([[2.0, 1.0]], of="score")
+    assert 0 < low < high == math.inf
+    np.testing.assert_allclose(fit.predict_interval([[2.0, 1.0]], of="score", offset=[-9.0]), [[low - 9, high]])
+    np.testing.assert_allclose(fit.predict_interval([[2.0, 1.0]], offset=[-9.0]), [[low - 9, high]])
+
+
 def test_chances_of_classes_are_by_the_delta_method():
     labels = sd.RandomizedResponse(epsilon=2.0, categories=("car", "bus", "walk"))
     release = sd.Release(target=labels, noiseless=("a", "b"))

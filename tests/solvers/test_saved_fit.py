@@ -331,6 +331,18 @@ def test_numbers_of_both_sides_are_two_for_each_parameter(what, tmp_path):
             replace(fit, inference=Inference(np.eye(2), "sandwich", **{what: sides})).save(tmp_path / "fit")
 
 
+def test_what_is_known_of_longer_parameters_is_kept(tmp_path):
+    fit = made([0.1, -1 / 3], sd.debias(LOSSES["exponential"], NOISED.release))
+    known = replace(fit, inference=Inference(0.01 * np.eye(2), "sandwich", bias=np.zeros(2), outward=1.5))
+    known.save(tmp_path / "fit")
+    found = sd.Fit.load(tmp_path / "fit").confidence_interval()
+    assert np.isinf(found).any()
+    np.testing.assert_array_equal(found, known.confidence_interval())
+    for outward in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="is no statistic from 0 on"):
+            replace(fit, inference=Inference(np.eye(2), "sandwich", outward=outward)).save(tmp_path / "fit")
+
+
 def test_factors_of_biases_are_kept_and_files_without_them_are_read(logistic_fit, content, tmp_path):
     """Before there were factors, biases of combinations were sums, and scores levelled off otherwise under a bias."""
     weights = np.array([1.0, -1.0])
