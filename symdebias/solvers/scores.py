@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
@@ -570,7 +570,7 @@ def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> fl
             scores = scores[part.weights[rows] > 0]
         return float(max(scores.max(initial=-math.inf), -scores.min(initial=math.inf)))
 
-    return float(max(over_chunks(len(part), largest)))
+    return float(max(over_chunks(len(part), largest, chunk_of(part.matrix))))
 
 
 def known_at_a_glance(
