@@ -8,6 +8,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ class Rows:
         The means and the least values of the columns, where they have been looked at.
     names : tuple of str, or None
         What the columns are called where they were read by name.
+    array : array of shape (n,) or (n, p), or None
+        Of any real type and layout: what they are the rows of, where they are those of one and are not made of it.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class Rows:
         self.shape, self._read, self._pick = shape, read, pick
         self.ends: tuple[FloatArray, FloatArray] | None = None
         self.names: tuple[str, ...] | None = None
+        self.array: np.ndarray[Any, Any] | None = None
 
     def require_places(self, columns: Sequence[str] | None) -> None:
         """Raise ValueError where a column of the release was read by its name into another place than it has there."""
@@ -85,9 +89,13 @@ class Rows:
         """Return the rows of an array of any real type and layout, a memory map too."""
 
         def numbers(rows: Any) -> FloatArray:
-            return np.ascontiguousarray(rows_of(array, rows), dtype=np.float64)
+            if isinstance(rows, slice):
+                return np.ascontiguousarray(array[rows], dtype=np.float64)
+            return np.asarray(_picked(array, rows, np.float64))
 
-        return cls(array.shape, numbers, numbers)
+        found = cls(array.shape, numbers, numbers)
+        found.array = array
+        return found
 
     @classmethod
     def made_of(cls, source: Any, make: Callable[[FloatArray], FloatArray]) -> "Rows":
@@ -107,7 +115,7 @@ class Rows:
         shape = len(source), *made(slice(0, 1)).shape[1:]
         return cls(shape, made, made if has_any_row(source) else None)
 
-    def only(self, places: slice | IntegerArray) -> "Rows":
+    def only(self, places: "slice | IntegerArray | Runs") -> "Rows":
         """Return some rows of a source that has any row at hand, read where they are."""
         if isinstance(places, slice):
             chosen: Any = range(*places.indices(len(self)))
@@ -115,7 +123,7 @@ class Rows:
             chosen = places
 
         def picked(rows: Any) -> FloatArray:
-            if isinstance(chosen, np.ndarray):
+            if not isinstance(chosen, range):
                 return self[chosen[rows]]
             if not isinstance(rows, slice):
                 return self[chosen.start + rows * chosen.step]
@@ -123,6 +131,16 @@ class Rows:
             return self[slice(own.start, own[-1] + 1, own.step)]
 
         return Rows((len(chosen), *self.shape[1:]), picked, picked)
+
+    def kept(self, places: IntegerArray) -> "Rows":
+        """Return some rows of an array, copied in its own type."""
+        assert self.array is not None
+        return Rows.of_array(_picked(self.array, places, self.array.dtype))
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether they are those of an array whose numbers take less room than theirs."""
+        return self.array is not None and self.array.dtype.itemsize < self.dtype.itemsize
 
     def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
         """Return what a function says of consecutive blocks, in order."""
@@ -186,6 +204,11 @@ class Rows:
         return self._pick(places) if self._pick is not None else read_together([self], [places])[0][0]
 
 
+def are_in_runs(count: int, stride: int) -> bool:
+    """Whether `spread` takes runs of neighbours."""
+    return stride > 1 and count >= _IN_RUNS * stride
+
+
 def spread(count: int, stride: int) -> slice | IntegerArray:
     """Return the places of one in so many of all rows: the first of each `stride`, or runs of neighbours of many.
 
@@ -203,7 +226,7 @@ def spread(count: int, stride: int) -> slice | IntegerArray:
     >>> spread(1_000_000, 10)[14:18]
     array([ 14,  15, 160, 161])
     """
-    return slice(None, None, stride) if stride <= 1 or count < _IN_RUNS * stride else runs(count, stride)
+    return runs(count, stride) if are_in_runs(count, stride) else slice(None, None, stride)
 
 
 def runs(count: int, stride: int, first: int = 0) -> IntegerArray:
@@ -223,11 +246,43 @@ def runs(count: int, stride: int, first: int = 0) -> IntegerArray:
     return places[: np.searchsorted(places, count)]
 
 
+@dataclass(frozen=True)
+class Runs:
+    """The places that `runs` returns, computed where they are asked for: of many rows they take room.
+
+    Attributes
+    ----------
+    count, stride : int
+        As for `runs`.
+    """
+
+    count: int
+    stride: int
+
+    def __len__(self) -> int:
+        whole, rest = divmod(self.count, self.stride * _RUN)
+        return whole * _RUN + min(_RUN, rest)
+
+    def __getitem__(self, rows: slice | IntegerArray) -> IntegerArray:
+        """Return the places in some places of these."""
+        found = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        return np.asarray(found + found // _RUN * (_RUN * (self.stride - 1)))
+
+
 def rows_of(array: Any, rows: Any) -> Any:
     """Return some rows of an array or of rows: neighbours by their numbers in less than half the time of an index."""
     # Of another layout it would copy all.
     is_plain = isinstance(array, np.ndarray) and array.flags.c_contiguous and isinstance(rows, np.ndarray)
     return array.take(rows, axis=0) if is_plain and rows.dtype.kind == "i" else array[rows]
+
+
+def _picked(array: np.ndarray[Any, Any], rows: IntegerArray, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return some rows of an array in C order, without another copy of them on the way."""
+    found = np.empty((len(rows), *array.shape[1:]), dtype)
+    step = max(1, _NUMBERS // max(1, found[:1].size) // 8)
+    for start in range(0, len(rows), step):
+        found[start : start + step] = rows_of(array, rows[start : start + step])
+    return found
 
 
 def read_together(sources: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[FloatArray, ...]]:

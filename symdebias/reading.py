@@ -59,6 +59,10 @@ def of_table(
     return correction.checked_records(columns, y, check_finite=check_finite)
 
 
+def _as_they_are(part: FloatArray) -> FloatArray:
+    return part
+
+
 def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray | Rows]:
     """Return columns and targets that are checked once, block by block, and read in every pass.
 
@@ -95,7 +99,10 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
         def checked_targets(part: FloatArray) -> FloatArray:
             return correction.checked_target(part, len(part))
 
-        matrix = Rows.made_of(columns, checked_columns)
+        first = columns[:1]
+        is_ready = not correction.design.categorical and checked_columns(first) is first
+        matrix = Rows.made_of(columns, _as_they_are if is_ready else checked_columns)
+        matrix.array = columns.array if is_ready else None
         matrix.ends = sums / count, lows
         return matrix, Rows.made_of(target, checked_targets) if isinstance(target, Rows) else checked_targets(target)
 

@@ -21,9 +21,9 @@ from symdebias._arrays import (
     require_squares,
     weights_array,
 )
-from symdebias._rows import Rows, has_any_row, paired, read_together, rows_of, spread, without_far
+from symdebias._rows import Rows, Runs, are_in_runs, has_any_row, paired, read_together, rows_of, spread, without_far
 from symdebias._tables import number_of_rows
-from symdebias.codegen.parallel import CHUNK, over_chunks, summed
+from symdebias.codegen.parallel import CHUNK, chunk_of, over_chunks, summed
 from symdebias.codegen.plain import plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
@@ -341,11 +341,23 @@ class Records:
         is_all = stride <= 1 and (is_read or self.present == len(self))
         return self if is_all else self.taken(self.every(stride))
 
+    def thinned_narrow(self, stride: int) -> "Records":
+        """Return the records of `thinned`, with numbers that take less room than those of kernels kept as they are."""
+        source = self.matrix
+        if stride <= 1 or not (isinstance(source, Rows) and source.is_narrow and self.scales is None):
+            return self.thinned(stride)
+        places = self.every(stride)
+        places = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places
+        weights = np.ascontiguousarray(self.weights[places]) if len(self.weights) else self.weights
+        target = np.ascontiguousarray(rows_of(self.target, places))
+        return replace(self, matrix=source.kept(places), target=target, weights=weights, journal=None, seen={})
+
     def spaced(self, stride: int) -> "Records":
         """Return the records of `thinned`, read anew in each pass where they can."""
-        places = self.every(stride)
         if stride <= 1 or not self.has_any_row or self.scales is not None:
-            return self.taken(places)
+            return self.taken(self.every(stride))
+        is_plain = not len(self.weights) and are_in_runs(len(self), stride)
+        places: Any = Runs(len(self), stride) if is_plain else self.every(stride)
         matrix, target = (
             (part if isinstance(part, Rows) else Rows.of_array(part)).only(places)
             for part in (self.matrix, self.target)
@@ -372,7 +384,7 @@ class Records:
         if ahead is not None:
             matrix, target = ahead
         elif isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
-            matrix, target = self.remembered("taken", read, _asked(rows))
+            matrix, target = read() if self.journal is None else self.remembered("taken", read, _asked(rows))
         else:
             matrix, target = read()
         return replace(
@@ -415,8 +427,7 @@ class Records:
     def _ahead(self, rows: Any) -> tuple[FloatArray, ...] | None:
         """Return what was read ahead of some rows, if it was; many are asked for once, and not kept."""
         source, ahead = self.seen.get("ahead", (None, {}))
-        asked = _asked(rows)
-        if source is not self.matrix or asked not in ahead:
+        if source is not self.matrix or (asked := _asked(rows)) not in ahead:
             return None
         found: tuple[FloatArray, ...] = ahead[asked]
         if len(found[1]) > 2 * TESTED_RECORDS:
@@ -613,7 +624,7 @@ class Records:
         def work(rows: slice) -> None:
             self.correction.kernels.loss(theta, matrix[rows], target[rows], self.correction.noise, out[rows])
 
-        over_chunks(len(out), work)
+        over_chunks(len(out), work, chunk_of(matrix))
         return out
 
     def mean_loss(self, theta: FloatArray) -> float:
@@ -753,7 +764,7 @@ class Records:
             return np.asarray(gradients.T @ gradients)
 
         def passed() -> FloatArray:
-            whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
+            whole: FloatArray = sum(over_chunks(len(self.matrix), squares, chunk_of(self.matrix)), np.zeros(()))
             return whole / self.total
 
         found: FloatArray = self._passed("meat", np.concatenate([theta, mean]), passed)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias._rows import TOGETHER, WINDOW, Rows, at_once, paired, read_together, runs, spread
+from symdebias._rows import TOGETHER, WINDOW, Rows, Runs, at_once, paired, read_together, runs, spread
+from symdebias.codegen.parallel import CHUNK, chunk_of
 from symdebias.solvers import covariance
 
 COUNT = 40_000
@@ -292,6 +293,57 @@ def test_windows_are_short_where_any_row_is_at_hand():
     assert at_once(wide, narrow) == at_once(Rows.of_array(wide), narrow) == 131
     assert at_once(narrow) == at_once(in_order(wide), narrow) == at_once(narrow, in_order(wide)) == WINDOW
     assert at_once(np.zeros((1, 10**6))) == 1
+
+
+def test_chunks_are_short_where_rows_are_made_for_them():
+    wide = np.zeros((3, 100))
+    assert chunk_of(wide) == chunk_of(in_order(wide)) == chunk_of(Rows.of_array(np.zeros(3))) == CHUNK
+    assert chunk_of(Rows.of_array(wide)) == 1536
+    assert chunk_of(Rows.of_array(np.zeros((1, 10**6)))) == 256
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 160, 161, 1_000, 9_983])
+@pytest.mark.parametrize("stride", [2, 3, 10])
+def test_runs_are_the_places_that_are_written_out(count, stride):
+    known, found = runs(count, stride), Runs(count, stride)
+    assert len(found) == len(known)
+    assert np.array_equal(found[:], known)
+    assert np.array_equal(found[3:40], known[3:40])
+    some = np.arange(0, len(known), 7)
+    assert np.array_equal(found[some], known[some])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_part_of_narrow_numbers_keeps_them(released, order):
+    X, y = released["normal"].X, released["normal"].y
+    corrected = sd.debias(sd.losses.exponential(), RELEASES["normal"])
+    narrow = np.asarray(X, dtype=np.float32, order=order)
+    for weights in (None, np.arange(len(X)) % 5.0):
+        records = corrected.records(narrow, y, sample_weight=weights, by_blocks=True)
+        part, known = records.thinned_narrow(3), records.thinned(3)
+        assert part.matrix.array.dtype == np.float32
+        assert np.array_equal(part.matrix[:], known.matrix)
+        assert np.array_equal(part.target, known.target)
+        assert np.array_equal(part.weights, known.weights)
+        theta = np.array([1.0, 0.5, -0.5, 0.1])
+        assert np.allclose(part.mean_gradient(theta), known.mean_gradient(theta), rtol=1e-12)
+    whole = corrected.records(X, y, by_blocks=True)
+    assert np.array_equal(whole.thinned_narrow(3).matrix, X[::3])
+
+
+def test_rows_of_an_array_are_picked_without_another_copy():
+    narrow = np.asfortranarray(np.random.default_rng(0).normal(size=(200_000, 10)).astype(np.float32))
+    places = np.arange(0, len(narrow), 2)
+    rows = Rows.of_array(narrow)
+    tracemalloc.start()
+    try:
+        found = rows[places]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(found, narrow[places].astype(np.float64))
+    # The copy itself, and blocks on the way: another one would be as much again, or half of it.
+    assert peak < 1.3 * found.nbytes
 
 
 def test_parts_that_are_read_where_they_are_tell_what_copied_ones_do(released):

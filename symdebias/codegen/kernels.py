@@ -26,7 +26,7 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.multinomial import MultinomialDerivatives
-from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program, indented
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
@@ -92,7 +92,7 @@ class MeanDerivatives:
             described = theta, X[rows], y[rows], own, total, noise
             return self.compiled(*described, *filled.values(), np.zeros((0, 0)), *self._workspace()), filled
 
-        (value, filled), *others = over_chunks(len(X), passed)
+        (value, filled), *others = over_chunks(len(X), passed, chunk_of(X))
         for more, other in others:
             value += more
             for name in filled:

@@ -7,6 +7,7 @@ where the other core is busy nobody waits for it.
 
 import functools
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -17,10 +18,13 @@ import numba
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import Rows
 
 # Rows of a chunk: some hundred microseconds of work, against some ten for starting a thread. Numbers of a chunk where
 # little is done with each.
 CHUNK, NUMBERS = 2**15, 2**17
+# Numbers of a chunk that is made for one pass, somewhat more than a megabyte, and what its rows are a multiple of.
+_MADE, _MULTIPLE = 5 * 2**15, 256
 _NAME = "symdebias"
 _own = threading.local()
 
@@ -42,6 +46,21 @@ def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> l
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
     return _shared_out(work, chunks, threads)
+
+
+def chunk_of(source: Any) -> int:
+    """Return how many rows a chunk of an array has, or of rows: fewer where they are made for each pass.
+
+    What is read from a beginning to an end has longer blocks of its own.
+
+    Parameters
+    ----------
+    source : array of shape (n, ...) or Rows
+        What is passed over.
+    """
+    if not isinstance(source, Rows) or not source.has_any_row:
+        return CHUNK
+    return min(CHUNK, max(1, _MADE // max(1, math.prod(source.shape[1:])) // _MULTIPLE) * _MULTIPLE)
 
 
 def all_finite(array: FloatArray) -> bool:
@@ -174,7 +193,7 @@ def summed(
         value = kernel(theta, matrix[rows], target[rows], own, total, noise, *filled)
         return value, filled
 
-    parts = over_chunks(len(matrix), work)
+    parts = over_chunks(len(matrix), work, chunk_of(matrix))
     value = float(sum(part for part, _ in parts)) if parts[0][0] is not None else 0.0
     arrays = [sum((filled[i] for _, filled in parts[1:]), parts[0][1][i]) for i in range(len(shapes))]
     return value, arrays

@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
-from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.codegen.program import BLOCK
 from symdebias.correction import Correction
 from symdebias.exceptions import InferenceError, VarianceWarning
@@ -559,7 +559,7 @@ def _sums_of_products(part: Records) -> tuple[FloatArray]:
         weighted = found * part.weights[rows, None] if len(part.weights) else found
         return np.asarray(weighted.T @ found)
 
-    return (np.sum(over_chunks(len(part), of), axis=0),)
+    return (np.sum(over_chunks(len(part), of, chunk_of(part.matrix)), axis=0),)
 
 
 def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, FloatArray, int]:
@@ -573,7 +573,7 @@ def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[In
         places = np.flatnonzero(leverage > least)
         return rows.start + places, leverage[places]
 
-    places, sizes = zip(*over_chunks(len(records), far), strict=True)
+    places, sizes = zip(*over_chunks(len(records), far, chunk_of(records.matrix)), strict=True)
     return np.concatenate(places), np.concatenate(sizes), len(records)
 
 

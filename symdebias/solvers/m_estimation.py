@@ -636,7 +636,7 @@ class _Search:
         stride = max(_THINNED, self.checked.present // _LARGEST_PART)
         is_long = self.checked.present > _LONGEST_COPIED * stride
         # Read anew it takes somewhat longer, and no room.
-        return self.checked.spaced(stride) if is_long else self.checked.thinned(stride)
+        return self.checked.spaced(stride) if is_long else self.checked.thinned_narrow(stride)
 
     def _moved_by_all(self, records: Records, first: Root, near: Near, corrections: int) -> FloatArray:
         """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.

@@ -10,7 +10,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, column_ends
 from symdebias._rows import Rows
-from symdebias.codegen.parallel import CHUNK, over_chunks
+from symdebias.codegen.parallel import CHUNK, chunk_of, over_chunks
 from symdebias.codegen.rows import leverages_of_rows, moments_of_rows, plain_leverages
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import NoExactCorrectionError
@@ -78,8 +78,9 @@ def _sums(
     means = [np.zeros(size) for _ in wanted]
     masses = [0.0 for _ in wanted]
     cross, square = np.zeros(size), 0.0
-    for start in range(0, len(matrix), CHUNK):
-        rows = slice(start, start + CHUNK)
+    step = chunk_of(matrix)
+    for start in range(0, len(matrix), step):
+        rows = slice(start, start + step)
         block, released = matrix[rows], target[rows]
         estimated = design.estimated_rows(block)
         if seeing is not None:
@@ -183,7 +184,7 @@ def _looked(part: Records, *, root: FloatArray, look: Look) -> list[Any]:
         block, released = part.matrix[rows], part.target[rows]
         return look(part, rows, released, leverages(part.correction.design, block, root, compiled=compiled))
 
-    return over_chunks(len(part), looked)
+    return over_chunks(len(part), looked, chunk_of(part.matrix))
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ def _compiled(
         *sums, largest, leverage = moments_of_rows(design.estimated_rows(block), released, own, root)
         return work(rows, block, released, *sums, leverage), largest
 
-    found, corners = zip(*over_chunks(len(matrix), passed), strict=True)
+    found, corners = zip(*over_chunks(len(matrix), passed, chunk_of(matrix)), strict=True)
     return list(found), _Corner(np.max(corners, axis=0), _largest_weight(part))
 
 
@@ -361,7 +362,7 @@ def most_leverage(records: Records, root: FloatArray) -> float:
 
 def _corner(part: Records) -> _Corner:
     design, matrix = part.correction.design, part.matrix
-    corners = over_chunks(len(matrix), lambda rows: _largest(design.estimated_rows(matrix[rows])))
+    corners = over_chunks(len(matrix), lambda rows: _largest(design.estimated_rows(matrix[rows])), chunk_of(matrix))
     return _Corner(np.max(corners, axis=0), _largest_weight(part))
 
 
@@ -455,4 +456,4 @@ def _products(part: Records) -> tuple[FloatArray]:
             left = estimated * counted[rows, None] if len(counted) else estimated
             return np.asarray(left.T @ estimated)
 
-    return (sum(over_chunks(len(matrix), products), np.zeros(())),)
+    return (sum(over_chunks(len(matrix), products, chunk_of(matrix)), np.zeros(())),)

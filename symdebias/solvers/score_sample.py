@@ -25,6 +25,8 @@ from symdebias.solvers.moments import (
 # Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
 # no more than so many. Each chunk of the records names so many times its share of these.
 _SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
+# Numbers of rows that are multiplied at a time.
+_NUMBERS = 2**15
 Found = list[list[tuple[IntegerArray, FloatArray, int]]]
 # By how much mean squares in any direction may be other ones in the sample than in all records.
 _KNOWN = 2.0
@@ -50,6 +52,15 @@ class ScoreSample:
     target: FloatArray
     chances: FloatArray
     own_variances: FloatArray | None
+
+    def products(self, weights: FloatArray) -> FloatArray:
+        """Return the sum of w x x' over the rows x for weights w of shape (m,), without a copy of all rows."""
+        length = self.rows.shape[1]
+        step, found = max(1, _NUMBERS // length), np.zeros((length, length))
+        for start in range(0, len(self.rows), step):
+            some = self.rows[start : start + step]
+            found += (some * weights[start : start + step, None]).T @ some
+        return found
 
     @classmethod
     def of(cls, corrected: CorrectedLoss, records: Records, moments: Moments, metric: FloatArray) -> "ScoreSample":

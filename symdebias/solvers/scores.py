@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
@@ -84,22 +84,30 @@ def deconvolved(
         return Scores.of(released, chances)
     # Cells are narrow where many scores are, and cover the farthest.
     core = float(np.median(np.abs(released[:: stride_to(_OF_WIDTH, len(released))] - middle))) or math.sqrt(variance)
-    turned = np.arcsinh((released - middle) / core)
+    # Scores are many: what is made of them stays in one array.
+    turned = released - middle
+    turned /= core
+    np.arcsinh(turned, out=turned)
     low, high = float(turned.min()), float(turned.max())
     cells, count = int(_CELLS * fineness), int(_VALUES * fineness)
     edges = middle + core * np.sinh(np.linspace(low, high, cells + 1))
     values = middle + core * np.sinh(np.linspace(low, high, count))
-    cell = np.minimum((turned - low) * (cells / (high - low)), cells - 1).astype(np.int64)
+    turned -= low
+    turned *= cells / (high - low)
+    cell = np.minimum(turned, cells - 1, out=turned).astype(np.int64)
     seen = np.asarray(np.bincount(cell, chances, minlength=cells), dtype=np.float64)
     # Cells stand for their scores where it starts.
-    sums = np.bincount(cell, chances * released, minlength=cells)
+    sums = np.bincount(cell, np.multiply(chances, released, out=turned), minlength=cells)
+    del turned, cell
     centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
     between = (values[1:] + values[:-1]) / 2
     shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (centres - middle)
     found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=count)
     found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
     found = np.maximum(found, 1e-9)
-    reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
+    below = edges[:, None] - values
+    below /= math.sqrt(noise)
+    reached = np.diff(ndtr(below, out=below), axis=0)
     return Scores(values, _most_likely(found, reached, seen))
 
 
@@ -570,7 +578,7 @@ def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> fl
             scores = scores[part.weights[rows] > 0]
         return float(max(scores.max(initial=-math.inf), -scores.min(initial=math.inf)))
 
-    return float(max(over_chunks(len(part), largest)))
+    return float(max(over_chunks(len(part), largest, chunk_of(part.matrix))))
 
 
 def known_at_a_glance(

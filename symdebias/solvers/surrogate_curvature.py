@@ -217,7 +217,7 @@ class ExcessCurvature:
         sample = known.sample_of()
         curved = self._at_released(curvatures)
         weights = sample.chances * curved
-        own = (sample.rows * weights[:, None]).T @ sample.rows - known.noise * weights.sum()
+        own = sample.products(weights) - known.noise * weights.sum()
         own += np.diag(np.broadcast_to(penalty, len(theta)))
         of_noise, turned = eigh(self.frame.freed(known.noise), definite(self.frame.freed(known.metric)))
         turned = self.frame.directions(turned[:, of_noise <= _MOST_NOISE])

@@ -107,3 +107,10 @@ def test_what_is_not_finite_is_refused_by_its_place(bad, place):
     corrected = sd.debias(sd.losses.logistic(), RELEASES["normal"])
     with pytest.raises(ValueError, match=rf"row {place}\b"):
         sd.m_estimate(corrected, X, np.tile(y, 6))
+
+
+def test_products_of_rows_are_summed_by_blocks():
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(9_000, 7)), rng.normal(size=9_000)
+    sample = score_sample.ScoreSample(rows, weights, weights, None)
+    assert np.allclose(sample.products(weights), (rows.T * weights) @ rows, rtol=1e-11, atol=1e-9)
