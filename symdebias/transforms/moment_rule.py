@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 import numpy as np
-import sympy as sp
 from mpmath.ctx_mp import MPContext
 
 from symdebias._arrays import FloatArray
@@ -37,6 +36,7 @@ def moment_rule(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, FloatArra
 
     Examples
     --------
+    >>> import sympy as sp
     >>> from symdebias.noise import FREQUENCY as w
     >>> points, weights = moment_rule(AdditiveNoise(1.0, sp.cos(w)), 20)
     >>> points.round(6).tolist(), weights.round(6).tolist()
@@ -62,7 +62,8 @@ def moment_rule(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, FloatArra
     for below, above in itertools.pairwise(np.concatenate([[0.0], beside])):
         before, now = now, (values * now - below * before) / above
         total += now**2
-    return values / float(radius), 1 / total / np.sum(1 / total)
+    weights: FloatArray = 1 / total / np.sum(1 / total)
+    return np.asarray(values / float(radius), dtype=np.float64), weights
 
 
 def _beside(even: list[Any], nodes: int, mp: Any) -> FloatArray | None:

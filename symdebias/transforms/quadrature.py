@@ -1,8 +1,8 @@
 """Quadrature over noise: points and weights of each noise, and products of them over the columns of a record.
 
 Normal noise has Gauss-Hermite rules, Laplace-like tails two-sided Gauss-Laguerre rules, bounded and stepped densities
-composite Gauss-Legendre rules, noise on a grid and finite channels their sums; noise that states no density has the rule
-of its moments. Nothing here knows a correction.
+composite Gauss-Legendre rules, noise on a grid and finite channels their sums; noise without a density has the rule of
+its moments. Nothing here knows a correction.
 """
 
 import functools

@@ -60,5 +60,5 @@ def test_noise_without_moments_of_all_orders_has_no_rule():
     """Student's law of 5 degrees of freedom."""
     size = sp.sqrt(5) * sp.Abs(W)
     student = AdditiveNoise(5 / 3, (1 + size + size**2 / 3) * sp.exp(-size))
-    with pytest.raises(NoExactCorrectionError, match="states no density, and .* no moments of all orders"):
+    with pytest.raises(NoExactCorrectionError, match=r"states no density, and .* no moments of all orders"):
         quadrature.one_dimensional(student, 24)
