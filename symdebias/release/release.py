@@ -459,6 +459,10 @@ class Release:
 
         Columns and targets that are released as they are stand in its ``unprotected``.
         """
+        return self.guarantee_of(has_target=True)
+
+    def guarantee_of(self, *, has_target: bool) -> Guarantee | None:
+        """Return the `guarantee` of records that have a target or not, which counts where it has no mechanism."""
         if self.coupling is not None:
             return self.coupling.released(self.groups[0][1]).guarantee
         mechanisms = [mechanism for _, mechanism in self.groups] + ([self.target] if self.target else [])
@@ -467,7 +471,8 @@ class Release:
             return None
         total = compose([part for part in parts if part is not None])
         features = self.noiseless if self.groups or self.noiseless else ("features",)
-        return replace(total, unprotected=(*features, *(() if self.target else ("target",))))
+        shown = () if self.target or not has_target else ("target",)
+        return replace(total, unprotected=(*features, *shown))
 
     def privatize(
         self,
