@@ -57,6 +57,11 @@ class InverseMoments:
     numbers: tuple[float, ...]
 
 
+def constant_of_column(place: int) -> sp.Symbol:
+    """Return what stands for a number of a column in an expression that all columns of its kind share."""
+    return sp.Symbol(f"w{place}", real=True)
+
+
 @functools.lru_cache(maxsize=256)
 def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     """Return one over E exp(z e) for real z within the tail rate, or None where it is nothing that kernels compute.
@@ -81,7 +86,7 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
 
     def constant(number: Any) -> sp.Symbol:
         numbers.append(float(number))
-        constants.append(sp.Symbol(f"w{len(constants)}", real=True))
+        constants.append(constant_of_column(len(constants)))
         return constants[-1]
 
     direct = _in_constants(formula, constant)
