@@ -465,3 +465,16 @@ def test_exact_corrections_under_noise_without_a_density_are_certified(loss):
         whole = kernel_bias.released_records
         patch.setattr(kernel_bias, "released_records", lambda _, *given, **more: whole(other, *given, **more))
         assert corrected.certify(theta_radius=1.0 - 1e-9).loss_bias > 1e-3
+
+
+def test_a_loss_that_is_no_number_at_some_targets_says_what_to_declare():
+    """Its bias was called infinite, and said to be of values that nearly cancel."""
+    loss = sd.Loss((sp.log(Y) - U) ** 2, score=U, target=Y)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    certificate = sd.debias(loss, release).certificate
+    assert certificate.loss_bias == math.inf
+    assert "somewhere on the domain, with targets from -1 to 1. " in str(certificate)
+    assert "as positive ones for log(y), declare them: target_values= of the loss" in str(certificate)
+    declared = sd.debias(loss.with_target_values((1, 2, 4)), release).certificate
+    assert declared.loss_bias < 1e-12
+    assert "largest found" in str(declared)
