@@ -7,7 +7,7 @@ what lies outside, NaN included, with ValueError.
 import math
 import numbers
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -97,6 +97,11 @@ def is_number(value: Any) -> bool:
 def is_integer(value: Any) -> bool:
     """Whether a value is one integer and not a boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_choice(value: Any, known: Container[str]) -> bool:
+    """Whether a value is one of some words: of others, such as arrays or pandas.NA, == may be no answer."""
+    return isinstance(value, str) and value in known
 
 
 def is_list(value: Any) -> bool:

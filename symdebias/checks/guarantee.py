@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import Integer
+from symdebias._domains import Integer, is_choice
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.checks import probes
@@ -111,7 +111,7 @@ def check_guarantee(
     """
     if not isinstance(mechanism, (Mechanism, Release)):
         raise TypeError(f"mechanism must be a symdebias Mechanism or Release; got {type(mechanism).__name__}.")
-    if method not in _METHODS:
+    if not is_choice(method, _METHODS):
         raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(_METHODS)}.")
     count = Integer(1000, 10**9).check("samples", samples)
     share = CONFIDENCE.check("confidence", confidence)

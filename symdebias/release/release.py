@@ -10,7 +10,7 @@ import numpy as np
 
 from symdebias import _arrays, _markup
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, shown
+from symdebias._domains import Interval, is_choice, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
 from symdebias.mechanisms.making import kind_of
@@ -536,7 +536,7 @@ class Release:
         """
         if not isinstance(keep_index, (bool, np.bool_)):
             raise TypeError(f"keep_index must be True or False; got {type(keep_index).__name__}. Pass one of them.")
-        if outside not in ("clip", "clip-all", "refuse"):
+        if not is_choice(outside, ("clip", "clip-all", "refuse")):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, is_choice
 from symdebias._progress import progress_bar
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
@@ -202,7 +202,7 @@ def dp_lssgd(
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else RADIUS.check("radius", radius)
     share = averaged_share(average)
-    if accountant not in (*ACCOUNTANTS, "published"):
+    if not is_choice(accountant, (*ACCOUNTANTS, "published")):
         raise ValueError(
             f"accountant={accountant!r:.60} is not known. Choose one of {', '.join(ACCOUNTANTS)} or published."
         )
