@@ -23,6 +23,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import batches, rounded, sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
+from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.solvers.central.grids import promised, step_for
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, handing_over
@@ -206,6 +207,8 @@ def dp_lssgd(
         raise ValueError(
             f"accountant={accountant!r:.60} is not known. Choose one of {', '.join(ACCOUNTANTS)} or published."
         )
+    if not is_choice(adjacency, ADJACENCIES):
+        raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     run = true_records(loss, X, y, bounds)
