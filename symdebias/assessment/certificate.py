@@ -176,7 +176,7 @@ class Certificate:
         loss, gradient = _rounded_up(self.loss_bias), _rounded_up(self.gradient_bias)
         if self.proved:
             return f"bias of the loss at most {loss}, of the gradient at most {gradient} (by interval arithmetic)"
-        if math.isinf(max(self.loss_scale, self.gradient_scale)):
+        if self.exact and math.isinf(max(self.loss_scale, self.gradient_scale)):
             tried = f"{min(self.targets):g} to {max(self.targets):g}"
             return (
                 "bias not known: the loss, or its correction, is infinite or no number somewhere on the domain, with "

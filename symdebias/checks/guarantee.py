@@ -116,7 +116,9 @@ def check_guarantee(
     count = Integer(1000, 10**9).check("samples", samples)
     share = CONFIDENCE.check("confidence", confidence)
     rng = None if random_state is None else generator(random_state)
-    claimed = mechanism.guarantee_of(has_target=has_target) if isinstance(mechanism, Release) else mechanism.guarantee
+    claimed = mechanism.guarantee
+    if isinstance(mechanism, Release) and not has_target:
+        claimed = mechanism.guarantee_of(has_target=False)
     if claimed is None:
         raise PrivacyError(
             f"{mechanism!r} makes no privacy claim, so that there is nothing to check. Declare it with a budget."
