@@ -27,12 +27,6 @@ _MOST = 1.9
 # The first is taken where the formula is right from there on, with its derivatives by the argument in radii.
 _SERIES = ((sp.Rational(1, 4), 12), (sp.Rational(1, 2), 26))
 _RIGHT = (1e-12, 1e-10, 1e-8)
-# How large E exp(z e) is where its formula is no longer taken as it stands: its third power is in the range of float64.
-_FAR = 1e40
-# Beyond this exponentials that it is a product of may be 0 by rounding; and the square of this one is beyond float64.
-_END, _INFINITE = 1e270, 1e200
-# Above the degree of what exponentials of a characteristic function are of.
-_DEGREE = 8
 # Points of a circle that its coefficients are means over, at half of the radius, and how many are found.
 _POINTS, _COEFFICIENTS = 128, 48
 _HALVINGS = 60
@@ -66,14 +60,12 @@ def constant_of_column(place: int) -> sp.Symbol:
 def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     """Return one over E exp(z e) for real z within the tail rate, or None where it is nothing that kernels compute.
 
-    Where it is below 1e-270 the expression is infinite.
-
     Examples
     --------
     >>> w = FREQUENCY
     >>> uniform = AdditiveNoise(1 / 3, sp.sin(w) / w)
     >>> found = inverse_moments(uniform)
-    >>> found.expression.args[1].expr
+    >>> found.expression.args[-1].expr
     z/sinh(z)
     >>> found.expression.xreplace(dict(zip(found.constants, found.numbers))).subs(ARGUMENT, 0)
     1
@@ -103,73 +95,8 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     square, near = ARGUMENT**2 * unit**2, sp.Integer(0)
     for number in map(constant, reversed(series[:terms])):
         near = square * (number + near)
-    parts = [(1 + near, sp.Abs(ARGUMENT) * unit < share), (direct, True)]
-    far, end = (_reaching(noise, size) for size in (_FAR, _END))
-    if far is not None:
-        parts[1] = direct, sp.Abs(ARGUMENT) * constant(1 / far) < 1
-        if end is not None:
-            # It rounds to 0, and not what it multiplies: infinite, with its derivatives, which is refused in words.
-            parts.append(
-                (
-                    constant(1 / far) ** 2 * constant(_INFINITE) ** 2 * ARGUMENT**2,
-                    sp.Abs(ARGUMENT) * constant(1 / end) > 1,
-                )
-            )
-        parts += [(_in_constants(one, constant), holds) for one, holds in _without_overflow(formula)]
-    expression = sp.Piecewise(*parts)
+    expression = sp.Piecewise((1 + near, sp.Abs(ARGUMENT) * unit < share), (direct, True))
     return InverseMoments(expression, tuple(constants), tuple(numbers))
-
-
-def _reaching(noise: AdditiveNoise, size: float) -> float | None:
-    """Return a z where E exp(z e) has a size; None where it is less up to the tail rate."""
-    mp = precise.context()
-    moments = moment_function(noise, mp)
-    low = high = moment_radius(noise, moments, mp)
-    most = mp.mpf(noise.tail_rate) * (1 - mp.mpf(10) ** -9)
-    while not mp.re(moments(high)) > size:
-        if high >= most:
-            return None
-        low, high = high, min(2 * high, most)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if mp.re(moments(middle)) > size else (middle, high)
-    return float(high)
-
-
-def _without_overflow(formula: sp.Expr) -> list[tuple[sp.Expr, Any]]:
-    """Return an even expression of `ARGUMENT` as exponentials times what does not grow like one, and where they hold.
-
-    Derivatives of a quotient have the square of what it is divided by, which is beyond float64 where the quotient is
-    still a number.
-    """
-    size = sp.Dummy("s", positive=True)
-    exponent, rest = _scaled(formula.xreplace({ARGUMENT: size}), size)
-    above, below = ((sp.exp(exponent) * rest).xreplace({size: sign * ARGUMENT}) for sign in (1, -1))
-    return [(above, True)] if above == below else [(above, ARGUMENT > 0), (below, True)]
-
-
-def _scaled(expression: sp.Expr, size: sp.Symbol) -> tuple[sp.Expr, sp.Expr]:
-    """Return g and r with an expression e^g r, r with exponentials of what falls with the size in the end only."""
-    if isinstance(expression, (sp.sinh, sp.cosh, sp.tanh)):
-        return _scaled(expression.rewrite(sp.exp), size)
-    if isinstance(expression, sp.exp) and expression.exp.is_polynomial(size):
-        return sp.expand(expression.exp), sp.Integer(1)
-    if expression.is_Pow and expression.exp.is_Rational:
-        exponent, rest = _scaled(expression.base, size)
-        return expression.exp * exponent, rest**expression.exp
-    parts = [_scaled(one, size) for one in expression.args]
-    if expression.is_Mul:
-        return sp.Add(*(exponent for exponent, _ in parts)), sp.Mul(*(rest for _, rest in parts))
-    if expression.is_Add:
-        # What grows most, by its highest power.
-        most = max((exponent for exponent, _ in parts), key=lambda one: _growth(one, size))
-        return most, sp.Add(*(rest * sp.exp(sp.expand(exponent - most)) for exponent, rest in parts))
-    return sp.Integer(0), expression
-
-
-def _growth(exponent: sp.Expr, size: sp.Symbol) -> tuple[float, ...]:
-    """Return the coefficients of a polynomial up to a degree that none of them exceeds, the highest first."""
-    return tuple(float(exponent.coeff(size, degree)) for degree in range(_DEGREE, -1, -1))
 
 
 def _is_right(

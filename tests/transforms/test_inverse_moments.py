@@ -59,40 +59,6 @@ def test_values_and_derivatives_are_those_of_one_over_the_moments(name):
                 assert ours(at, *found.numbers) == pytest.approx(float(mpmath.re(value)), rel=1e-11, abs=2e-13 * size)
 
 
-FAR = {
-    name: NOISES[name] for name in ("uniform", "triangular", "two normal laws")
-} | {
-    "uniform and normal": AdditiveNoise(0.49 / 3 + 0.25, sp.exp(-(W**2) / 8) * sp.sin(HALF * W) / (HALF * W)),
-    "uniform or normal": AdditiveNoise(
-        0.049 / 3 + 0.9, sp.sin(HALF * W) / (HALF * W) / 10 + 9 * sp.exp(-(W**2) / 2) / 10
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FAR)
-def test_values_and_derivatives_far_out(name):
-    """As far as there are numbers of all digits; derivatives of quotients have squares of what they are divided by."""
-    noise = FAR[name]
-    found = inverse_moments(noise)
-    z, exact = sp.Dummy(), 1 / exactly(noise.characteristic_function)
-    wanted = sp.lambdify(z, exact.xreplace({W: -sp.I * z}), "mpmath")
-    for order in (0, 1, 2):
-        ours, beyond = (
-            sp.lambdify((ARGUMENT, *found.constants), found.expression.diff(ARGUMENT, order), modules)
-            for modules in ("math", "numpy")
-        )
-        for deviations in (13.0, 20.0, 27.0, -36.0, 40.0, -150.0, 305.0, 350.0, -420.0, 700.0):
-            at = deviations / math.sqrt(noise.variance)
-            with mpmath.workdps(60):
-                there = mpmath.mpf(at)
-                if abs(wanted(there)) < 1e-270:
-                    with np.errstate(all="ignore"):
-                        assert abs(beyond(np.float64(at), *map(np.float64, found.numbers))) == math.inf
-                    continue
-                value = mpmath.diff(wanted, there, order, h=mpmath.mpf(10) ** -15) if order else wanted(there)
-            assert ours(at, *found.numbers) == pytest.approx(float(mpmath.re(value)), rel=1e-11)
-
-
 def test_columns_of_one_formula_share_what_is_printed():
     one, other = (sd.StaircaseMechanism(epsilon=2.0, bounds=(0, high)).noise for high in (1.3, 7.3))
     assert inverse_moments(one).expression == inverse_moments(other).expression
