@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import SCALE, LabelSet, shown, spell
-from symdebias._names import advice_on_spelling
+from symdebias._names import advice_on_spelling, composed
 from symdebias._tables import by_itself as by_itself
 from symdebias._tables import check_same_index as check_same_index
 from symdebias._tables import column_like as column_like
@@ -190,9 +190,15 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
                 "values and recode them."
             )
         shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
+        value = np.asarray(given, dtype=object)[row]
+        differs = isinstance(value, str) and composed(value) in {composed(str(one)) for one in categories}
+        advice = (
+            'write letters with accents as there, unicodedata.normalize("NFC", text)'
+            if differs
+            else ("declare all of them, or recode the column")
+        )
         raise ValueError(
-            f"{name} has a value in row {row} that was not declared. The categories are {shown}: declare all of them, "
-            "or recode the column."
+            f"{name} has a value in row {row} that was not declared. The categories are {shown}: {advice}."
         )
     return found
 

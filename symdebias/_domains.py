@@ -7,7 +7,7 @@ what lies outside, NaN included, with ValueError.
 import math
 import numbers
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -99,9 +99,15 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def is_iterable(value: Any) -> bool:
-    """Whether a value has entries to go through, as an array without a dimension has not."""
-    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
+def is_choice(value: Any, known: Container[str]) -> bool:
+    """Whether a value is one of some words: of others, such as arrays or pandas.NA, == may be no answer."""
+    return isinstance(value, str) and value in known
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is several in a row: no text, no mapping, and no array without a dimension."""
+    is_one = isinstance(value, (str, bytes, Mapping)) or getattr(value, "ndim", 1) == 0
+    return isinstance(value, Iterable) and not is_one
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,11 @@ def meant(text: str, own: Collection[str], others: Mapping[str, str]) -> str | N
     return others.get(asked, asked) or None
 
 
+def composed(text: str) -> str:
+    """Return a text with each accent as a part of its letter, in which texts that are the same are equal."""
+    return unicodedata.normalize("NFC", text)
+
+
 def advice_on_spelling(missing: Iterable[str], found: Iterable[str]) -> str:
     """Return what to say of names that are there in another spelling; nothing where none is."""
     differing = ", ".join(f"{name} differs in {what}" for name, what in written_otherwise(missing, found).items())
@@ -58,7 +63,7 @@ def written_otherwise(missing: Iterable[str], found: Iterable[str]) -> dict[str,
     """
     there = list(found)
     spellings = (
-        ("the Unicode form of its letters", lambda name: unicodedata.normalize("NFC", name)),
+        ("the Unicode form of its letters", composed),
         ("blanks", lambda name: "".join(name.split())),
         ("capitals", str.casefold),
         ("spelling", lambda name: "".join(unicodedata.normalize("NFKC", name).casefold().split())),

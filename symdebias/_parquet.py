@@ -19,7 +19,7 @@ import numpy as np
 
 from symdebias import _files, _optional
 from symdebias._arrays import FloatArray, without_decimals, without_view
-from symdebias._domains import is_iterable, seen, shown
+from symdebias._domains import is_list, seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
 
 # Pieces that are kept: those that threads work on, the next, and some for a thread that is late. All of them are, where
@@ -44,7 +44,7 @@ def paths_of(source: Any) -> list[Path]:
     FileNotFoundError
         There is none.
     """
-    if is_iterable(source) and not isinstance(source, (str, bytes, os.PathLike)):
+    if is_list(source):
         paths = [_files.path_of(one) for one in source]
     else:
         place = _files.path_of(source)

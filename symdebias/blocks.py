@@ -19,7 +19,7 @@ import numpy as np
 from symdebias import _files
 from symdebias._arrays import FloatArray, check_same_index, features_array, is_table, real_array
 from symdebias._columns import Table
-from symdebias._domains import check_name, is_iterable, shown
+from symdebias._domains import check_name, is_list, shown
 from symdebias._parquet import ParquetColumns, numbers, paths_of
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
@@ -186,7 +186,7 @@ def _named(columns: Iterable[str]) -> tuple[str, ...]:
     ValueError
         There are none, or one comes twice.
     """
-    names: tuple[Any, ...] = tuple(columns) if is_iterable(columns) and not isinstance(columns, str) else (columns,)
+    names: tuple[Any, ...] = tuple(columns) if is_list(columns) else (columns,)
     if not names:
         raise ValueError("columns names nothing. Name one column of the features at least.")
     twice = [name for place, name in enumerate(names) if name in names[:place]]

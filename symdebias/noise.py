@@ -32,7 +32,7 @@ NO_WAVES = (
 )
 
 # Functions that have no value beside the real line which continued theirs.
-_NOT_ANALYTIC = (sp.Abs, sp.sign, sp.Piecewise, sp.Max, sp.Min, sp.Heaviside)
+NOT_ANALYTIC = (sp.Abs, sp.sign, sp.Piecewise, sp.Max, sp.Min, sp.Heaviside)
 # Where exponential moments are looked at, over the standard deviation.
 _MOMENTS: tuple[float, ...] = tuple(np.geomspace(0.05, 100.0, 160).tolist())
 
@@ -69,8 +69,8 @@ class AdditiveNoise:
         phi(w) = E exp(i w e) of one coordinate as an expression in `FREQUENCY`, the symbol w. It is real, as the noise
         is symmetric about 0.
     density : sympy.Expr, optional
-        Its density in `VALUE`; with a `step` the probability of that value. Quadrature needs it; corrections
-        do without.
+        Its density in `VALUE`; with a `step` the probability of that value. Corrections do without, and quadrature
+        goes by the moments of the noise then: as well for smooth losses.
     step : float, optional
         The noise takes multiples of this only.
     tail_rate : float
@@ -173,7 +173,7 @@ class AdditiveNoise:
         not. An expression that is no analytic function says nothing of it.
         """
         phi = self.characteristic_function
-        if phi.has(*_NOT_ANALYTIC) or self.is_gaussian:
+        if phi.has(*NOT_ANALYTIC) or self.is_gaussian:
             return None
         moment, exact = sp.lambdify(FREQUENCY, phi, modules=["scipy", "numpy"]), exactly(phi)
 

@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +112,19 @@ def test_numbers_that_stand_for_no_limit_are_refused_before_memory_is_asked_for(
         sd.plan(sd.losses.logistic(), sd.planning.Population.guess([1.0]), epsilon=4.0, n=100, mechanisms=3)
     with pytest.raises(TypeError, match="prior has the type int"):
         sd.optimal_unbiased_randomizer(labels=[0, 1, 2], prior=10**400, epsilon=1.0)
+
+
+@pytest.mark.parametrize("word", [pd.NA, np.array(["clip", "refuse"]), ["clip"], None, 3])
+def test_what_is_no_word_is_no_choice(word):
+    """What == says of pandas.NA and of arrays is no answer, and a list is no key."""
+    population = sd.planning.Population.guess([1.0], size=100)
+    release = sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)))
+    for name, ask in {
+        "outside": lambda: release.privatize([[0.5]], outside=word),
+        "format": lambda: release.privatize([[0.5]]).save("never", format=word),
+        "method": lambda: sd.debias(sd.losses.poisson(), release, method=word),
+        "criterion": lambda: sd.plan(sd.losses.logistic(), population, epsilon=1.0, n=10, criterion=word),
+        "adjacency": lambda: sd.Guarantee(1.0, 0.0, "central", word),
+    }.items():
+        with pytest.raises(ValueError, match=rf"(?s)^{name}=.* is not known\. Choose "):
+            ask()

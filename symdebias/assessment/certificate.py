@@ -176,6 +176,13 @@ class Certificate:
         loss, gradient = _rounded_up(self.loss_bias), _rounded_up(self.gradient_bias)
         if self.proved:
             return f"bias of the loss at most {loss}, of the gradient at most {gradient} (by interval arithmetic)"
+        if self.exact and math.isinf(max(self.loss_scale, self.gradient_scale)):
+            tried = f"{min(self.targets):g} to {max(self.targets):g}"
+            return (
+                "bias not known: the loss, or its correction, is infinite or no number somewhere on the domain, with "
+                f"targets from {tried}. Where targets take other values, as positive ones for log(y), declare them: "
+                "target_values= of the loss"
+            )
         found = f"bias of the loss: largest found {loss}, of the gradient: largest found {gradient} "
         if self.exact and max(self.loss_bias, self.gradient_bias) > ROUNDING:
             largest = max(self.loss_scale, self.gradient_scale)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import Integer
+from symdebias._domains import Integer, is_choice
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.checks import probes
@@ -31,6 +31,7 @@ def check_guarantee(
     samples: int = 100_000,
     confidence: float = 1 - 1e-6,
     method: str = "auto",
+    has_target: bool = True,
     random_state: int | np.random.Generator | None = None,
     progress: bool = False,
 ) -> GuaranteeCheck:
@@ -52,6 +53,8 @@ def check_guarantee(
     method : {"auto", "exact", "samples"}
         ``"exact"`` asks the declared noise and the clipping, and needs a channel or a density; ``"samples"`` asks what
         is sent; ``"auto"`` does both.
+    has_target : bool
+        Whether records of a release have a target, which stands among what is not protected where it has no mechanism.
     random_state : int, numpy.random.Generator or None
         For the draws, which are hardened. None draws as `privatize` does without a seed. The probe for repeated
         streams always does.
@@ -108,19 +111,21 @@ def check_guarantee(
     """
     if not isinstance(mechanism, (Mechanism, Release)):
         raise TypeError(f"mechanism must be a symdebias Mechanism or Release; got {type(mechanism).__name__}.")
-    if method not in _METHODS:
+    if not is_choice(method, _METHODS):
         raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(_METHODS)}.")
     count = Integer(1000, 10**9).check("samples", samples)
     share = CONFIDENCE.check("confidence", confidence)
     rng = None if random_state is None else generator(random_state)
     claimed = mechanism.guarantee
+    if isinstance(mechanism, Release) and not has_target:
+        claimed = mechanism.guarantee_of(has_target=False)
     if claimed is None:
         raise PrivacyError(
             f"{mechanism!r} makes no privacy claim, so that there is nothing to check. Declare it with a budget."
         )
     subject = subject_of(mechanism, claimed, values)
     audit = probes.Audit(subject, count, (1 - share) / probes.CHANCES, rng)
-    found: list[Probe | None] = [probes.claim(audit)]
+    found: list[Probe | None] = [probes.claim(audit, has_target=has_target)]
     exact_epsilon = exact_delta = sampled = None
     drawn = 0
     number = 1 + 2 * (method != "samples") + (1 + len(_DRAWN)) * (method != "exact")

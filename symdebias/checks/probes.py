@@ -70,15 +70,18 @@ class Audit:
 # ---- exact ---------------------------------------------------------------------------------------------------------
 
 
-def claim(audit: Audit) -> Probe:
-    """Return whether the claim is of the kind that local noise can make, and names what is released as it is."""
+def claim(audit: Audit, *, has_target: bool) -> Probe:
+    """Return whether the claim is of the kind that local noise can make, and names what is released as it is.
+
+    `has_target` is whether records of a release have a target.
+    """
     subject, claimed = audit.subject, audit.subject.claimed
     faults = []
     if (claimed.model, claimed.adjacency) != ("local", "replace-one"):
         faults.append(f"{claimed.model}, {claimed.adjacency}: noise of one record is local, and a record is replaced")
     if isinstance(subject, ReleaseSubject):
         open_ones = list(subject.release.noiseless)
-        if subject.release.target is None and subject.release.coupling is None:
+        if has_target and subject.release.target is None and subject.release.coupling is None:
             open_ones.append("target")
         faults += [
             f"{name} is released as it is, and not named" for name in open_ones if name not in claimed.unprotected

@@ -47,7 +47,7 @@ from symdebias.transforms import (
     truncated_series,
 )
 from symdebias.transforms.channel import rational
-from symdebias.transforms.moments import inverse_moments
+from symdebias.transforms.moments import constant_of_column, inverse_moments
 from symdebias.zonal import ZonalNoise
 
 # A finite operator of a higher order loses all digits and has no use: the variance explodes long before.
@@ -368,7 +368,7 @@ def _families(
     for length in sorted({len(found) for found in coefficients}):
         chosen = [i for i, found in enumerate(coefficients) if len(found) == length]
         thetas = tuple(sp.Symbol(f"b{k}", real=True) for k in range(scores))
-        symbols = tuple(sp.Symbol(f"w{k}", real=True) for k in range(1, length))
+        symbols = tuple(map(constant_of_column, range(1, length)))
         entries = []
         for powers in monomials:
             k = powers[0] if scores == 1 else sum(powers) // 2

@@ -23,7 +23,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import NO_WAVES, AdditiveNoise
 from symdebias.release.design import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum, spherical_factor
-from symdebias.transforms.moments import ARGUMENT, inverse_moments
+from symdebias.transforms.moments import ARGUMENT, constant_of_column, inverse_moments
 from symdebias.zonal import ZonalNoise
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
@@ -241,7 +241,7 @@ def _form(noise: AdditiveNoise, order: int | None, *, waves: bool) -> tuple[_For
 
 
 def _constants(count: int) -> tuple[sp.Symbol, ...]:
-    return tuple(sp.Symbol(f"w{k}", real=True) for k in range(count))
+    return tuple(map(constant_of_column, range(count)))
 
 
 def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, place: int) -> Any:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE, Integer, is_integer
+from symdebias._domains import POSITIVE, Integer, is_choice, is_integer
 from symdebias.evaluation.error_law import with_added_variances
 from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate
 from symdebias.evaluation.metric import LARGEST, Metric
@@ -261,7 +261,7 @@ def calibration_curve_of(
     link: str,
 ) -> CalibrationCurve:
     """Return the curve on checked records; arguments as for `calibration_curve`."""
-    if link not in _LINKS:
+    if not is_choice(link, _LINKS):
         raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
     if records.of_margins:
         raise NoExactCorrectionError(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import RADIUS, Interval
+from symdebias._domains import RADIUS, Interval, is_choice
 from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.error_law import ErrorLaw
@@ -399,7 +399,7 @@ def check_options(metric: Any, radius: float | None, label_model: str, threshold
         )
     if radius is not None:
         RADIUS.check("radius", radius)
-    if label_model not in _LABEL_MODELS:
+    if not is_choice(label_model, _LABEL_MODELS):
         raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
     if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in WITH_THRESHOLD):
         raise ValueError(

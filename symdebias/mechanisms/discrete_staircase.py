@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, EPSILON, shown
+from symdebias._domains import COUNT, EPSILON, is_choice, shown
 from symdebias.mechanisms import on_grid, rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism
 from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
@@ -82,7 +82,7 @@ class DiscreteStaircaseMechanism(Mechanism):
 
     def _high_places(self, sensitivity: int) -> int:
         if isinstance(self.r, str):
-            if self.r not in ("squared", "absolute"):
+            if not is_choice(self.r, ("squared", "absolute")):
                 raise ValueError(
                     f'r={shown(self.r, 60)} is not known. Give "squared", "absolute" or a number of steps.'
                 )

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from symdebias import _loss_names, losses
 from symdebias._arrays import FloatArray
-from symdebias._domains import POSITIVE
+from symdebias._domains import POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.driver import debias
 from symdebias.losses import Loss
@@ -34,6 +34,9 @@ _TOLD_APART = 1 / 2.8
 # Guessed parameters of all columns, in released units: from the middle of a column to its end the score moves by this.
 _GUESS = 1.0
 _SIZE = 20_000
+# How many of them each parameter has at least: of fewer a rare category may have records of one label alone, by which
+# nothing is told, and time grows with the square of the parameters.
+_EACH = 50
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,8 @@ def feasibility(
     Raises
     ------
     ValueError, TypeError
-        An argument does not fit, or the schema has no target or a target of more than two categories.
+        An argument does not fit, or the schema has no target or a target of more than two categories, or more than 400
+        numbers and categories.
     SymdebiasError
         The fit cannot work at all: as for `expected_fit`.
 
@@ -207,6 +211,7 @@ def feasibility(
         raise ValueError(f"{given} of n and standard_error was given. Give one: the other one is the answer.")
     chosen = _loss_of(declared, loss)
     release = Release.from_schema(declared)
+    _require_few(declared)
     population, names = _population(declared, release, chosen, random_state)
     studied = without_units(release)
     if n is None:
@@ -258,6 +263,19 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     if schema.labels is not None and made.target_values is None:
         return made.with_target_values((-1, 1))
     return made
+
+
+def _require_few(schema: Schema) -> None:
+    """Raise ValueError where guessed records are too few for the parameters of a schema."""
+    sizes = {column.name: 1 if column.labels is None else len(column.labels.values) for column in schema.columns}
+    most, name = _SIZE // _EACH, max(sizes, key=lambda one: sizes[one], default="")
+    if (count := sum(sizes.values())) > most:
+        raise ValueError(
+            f"the columns of the schema have {count:,} numbers and categories, of which {shown(name)} has "
+            f"{sizes[name]:,}, and a plan guesses {_SIZE:,} records, enough for {most}. Merge categories: list the "
+            'frequent ones and say other="..." for the rest. Or plan with records that stand for yours, by '
+            "symdebias.plan or planning.expected_fit in Python."
+        )
 
 
 def _in_own_units(schema: Schema, release: Release) -> dict[str, tuple[float, float]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import POSITIVE, is_iterable, shown
+from symdebias._domains import POSITIVE, is_list, shown
 from symdebias.mechanisms import Mechanism, RandomizedResponse
 from symdebias.planning.population import Population, require_codes
 from symdebias.release import Release
@@ -70,8 +70,7 @@ class Layout:
         if columns is None:
             names = tuple(f"x{j}" for j in range(width))
         else:
-            listed = is_iterable(columns) and not isinstance(columns, str)
-            names = checked_names(tuple(columns) if listed else columns, "columns")
+            names = checked_names(tuple(columns) if is_list(columns) else columns, "columns")
         if len(names) != width:
             raise ValueError(f"{len(names)} columns were named, and the population has {width}. Name each one once.")
         labels = dict(one_hot.labels)

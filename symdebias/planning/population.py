@@ -18,7 +18,7 @@ from symdebias._arrays import (
     real_array,
     without_view,
 )
-from symdebias._domains import COUNT, POSITIVE, shown
+from symdebias._domains import COUNT, POSITIVE, is_choice, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import NoExactCorrectionError
@@ -202,7 +202,7 @@ class Population:
     ) -> "Population":
         """Return the population of features that a function draws, of their number and that of records."""
         guessed = parameter_vector(theta, np.shape(theta)[0] if np.ndim(theta) else 0)
-        if family not in _FAMILIES:
+        if not is_choice(family, _FAMILIES):
             raise ValueError(f"family={shown(family, 60)} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
         if len(guessed) <= intercept:
             raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")

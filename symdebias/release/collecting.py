@@ -20,6 +20,7 @@ from symdebias import _arrays, _columns
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
 from symdebias._domains import seen
+from symdebias._names import composed
 from symdebias._parquet import ParquetColumns, paths_of
 
 if TYPE_CHECKING:
@@ -178,6 +179,11 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
         return read
     if read in labels.values:
         return read
+    if labels.is_text:
+        # Letters with accents are written in two ways that are one text.
+        same = [one for one in labels.values if composed(str(one)) == composed(str(read))]
+        if same:
+            return same[0]
     if column.other is None:
         listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels.values[:8])
         raise ValueError(

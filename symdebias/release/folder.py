@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from symdebias import _columns, _files, _optional
-from symdebias._domains import check_name, is_iterable, shown
+from symdebias._domains import check_name, is_choice, is_list, shown
 from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of, labels_of_target
 from symdebias.release.matrices import named_by, released_matrix
@@ -39,7 +39,7 @@ def save(
     noised: "Noised", path: str | os.PathLike[str], *, format: str, target_name: Any, labels: Sequence[Any] | None
 ) -> None:
     """Write released records and their card to a new folder; see `symdebias.release.Noised.save`."""
-    if format not in RECORDS:
+    if not is_choice(format, RECORDS):
         raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
     require_release(noised.release)
     release = named_by(noised.release, noised.X)
@@ -128,11 +128,10 @@ def _target_of(noised: "Noised") -> Any:
 def _checked_labels(labels: Sequence[Any] | None) -> list[Any] | None:
     if labels is None:
         return None
-    values = list(labels) if is_iterable(labels) else [labels]
+    # A set has no order.
+    values = list(labels) if is_list(labels) and not isinstance(labels, (set, frozenset)) else [labels]
     if len(values) != 2 or not all(isinstance(one, (str, int, float)) for one in values) or values[0] == values[1]:
-        raise ValueError(
-            f"labels={shown(tuple(values), 80)} are no pair. Give what -1 and +1 stand for, in that order."
-        )
+        raise ValueError(f"labels={shown(labels, 80)} are no pair. Give what -1 and +1 stand for, in that order.")
     return values
 
 

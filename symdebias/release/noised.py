@@ -75,12 +75,9 @@ class Noised:
                 "these records were noised from a seed, so that they carry no guarantee. Call privatize "
                 "without random_state for data that are to be private."
             )
-        found = self.release.guarantee
+        found = self.release.guarantee_of(has_target=self.y is not None)
         if found is None:
             return None
-        if self.y is None and self.release.target is None and self.release.coupling is None:
-            # The release names a target without a mechanism last.
-            found = replace(found, unprotected=found.unprotected[:-1])
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
         return found if self.hardened else found.with_basis(PLAIN)

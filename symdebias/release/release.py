@@ -10,7 +10,7 @@ import numpy as np
 
 from symdebias import _arrays, _markup
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, shown
+from symdebias._domains import Interval, is_choice, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
 from symdebias.mechanisms.making import kind_of
@@ -459,6 +459,10 @@ class Release:
 
         Columns and targets that are released as they are stand in its ``unprotected``.
         """
+        return self.guarantee_of(has_target=True)
+
+    def guarantee_of(self, *, has_target: bool) -> Guarantee | None:
+        """Return the `guarantee` of records that have a target or not, which counts where it has no mechanism."""
         if self.coupling is not None:
             return self.coupling.released(self.groups[0][1]).guarantee
         mechanisms = [mechanism for _, mechanism in self.groups] + ([self.target] if self.target else [])
@@ -467,7 +471,8 @@ class Release:
             return None
         total = compose([part for part in parts if part is not None])
         features = self.noiseless if self.groups or self.noiseless else ("features",)
-        return replace(total, unprotected=(*features, *(() if self.target else ("target",))))
+        shown = () if self.target or not has_target else ("target",)
+        return replace(total, unprotected=(*features, *shown))
 
     def privatize(
         self,
@@ -531,7 +536,7 @@ class Release:
         """
         if not isinstance(keep_index, (bool, np.bool_)):
             raise TypeError(f"keep_index must be True or False; got {type(keep_index).__name__}. Pass one of them.")
-        if outside not in ("clip", "clip-all", "refuse"):
+        if not is_choice(outside, ("clip", "clip-all", "refuse")):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(

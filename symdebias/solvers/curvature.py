@@ -159,7 +159,9 @@ def least_curvature(
             part = records.thinned(stride)
 
 
-def curvature_of_records(records: Records, theta: FloatArray, metric: FloatArray, hessian: FloatArray) -> float:
+def curvature_of_records(
+    records: Records, theta: FloatArray, metric: FloatArray, hessian: FloatArray, *, by_derivatives: bool
+) -> float:
     """Return the least curvature relative to a metric over the spread of records' own in its direction.
 
     Times the root of the number of records it is the curvature in its own standard errors.
@@ -174,8 +176,10 @@ def curvature_of_records(records: Records, theta: FloatArray, metric: FloatArray
         The second moments of released records.
     hessian : array of shape (Q, Q), float64
         The mean Hessian.
+    by_derivatives : bool
+        As for `Records.gradients`.
     """
-    size, spread = _Look(records, theta, definite(metric)).least(hessian)
+    size, spread = _Look(records, theta, definite(metric), by_derivatives).least(hessian)
     return size / spread if spread > 0 else math.copysign(math.inf, size)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, is_iterable, shown
+from symdebias._domains import COUNT, is_list, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, FitInterrupted
 from symdebias.solvers.fit import Fit, History
@@ -254,7 +254,7 @@ def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
         # More than there are steps are all of them.
         count = min(count, max(1, total))
         return {int(step) for step in np.unique(np.linspace(0, total, count + 1).round())}
-    if isinstance(record, (str, Mapping)) or not is_iterable(record):
+    if not is_list(record):
         raise TypeError(
             f"record={shown(record)} is neither a number of iterates nor a sequence of steps. Pass record=10, or the "
             f"steps that are kept, integers from 0 to {total}."

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._blas import one_thread
-from symdebias._domains import RADIUS
+from symdebias._domains import RADIUS, is_choice
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
@@ -390,7 +390,7 @@ class Fit:
         >>> bool(low < 1 / (1 + np.exp(-2)) < high)
         True
         """
-        if of not in ("prediction", "score"):
+        if not is_choice(of, ("prediction", "score")):
             raise ValueError(f'of={of!r:.60} is not known. Choose "prediction" or "score".')
         with one_thread():
             return predicted_interval(self, X, level, of, offset, self._inference())

@@ -51,6 +51,11 @@ class InverseMoments:
     numbers: tuple[float, ...]
 
 
+def constant_of_column(place: int) -> sp.Symbol:
+    """Return what stands for a number of a column in an expression that all columns of its kind share."""
+    return sp.Symbol(f"w{place}", real=True)
+
+
 @functools.lru_cache(maxsize=256)
 def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     """Return one over E exp(z e) for real z within the tail rate, or None where it is nothing that kernels compute.
@@ -75,7 +80,7 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
 
     def constant(number: Any) -> sp.Symbol:
         numbers.append(float(number))
-        constants.append(sp.Symbol(f"w{len(constants)}", real=True))
+        constants.append(constant_of_column(len(constants)))
         return constants[-1]
 
     direct = _in_constants(formula, constant)
@@ -134,20 +139,47 @@ def _series(noise: AdditiveNoise) -> tuple[float, tuple[Any, ...]]:
     Within the radius abs(E exp(z e) - 1) <= E exp(abs(z e)) - 1 < 1, so that none is above 10 (Cauchy).
     """
     mp = precise.context()
-    exact = exactly(noise.characteristic_function)
-    moments = sp.lambdify(ARGUMENT, exact.xreplace({FREQUENCY: -sp.I * ARGUMENT}), modules=mp)
+    moments = moment_function(noise, mp)
+    # The same radius as kernels have.
+    radius = float(moment_radius(noise, moments, mp))
+    found = even_coefficients(lambda z: 1 / moments(z), mp.mpf(radius) / 2, _COEFFICIENTS, _POINTS, mp)
+    return radius, tuple(coefficient * 4**k for k, coefficient in enumerate(found, start=1))
+
+
+def moment_function(noise: AdditiveNoise, mp: Any) -> Callable[[Any], Any]:
+    """Return E exp(z e) of a complex z, to the digits of an mpmath context."""
+    exact = exactly(noise.characteristic_function).xreplace({FREQUENCY: -sp.I * ARGUMENT})
+    # Printed as they are, fractions would be divided in float64.
+    fractions = sorted((one for one in exact.atoms(sp.Rational) if not one.is_Integer), key=sp.default_sort_key)
+    names = sp.symbols(f"q:{len(fractions)}", cls=sp.Dummy)
+    found = sp.lambdify((ARGUMENT, *names), exact.xreplace(dict(zip(fractions, names, strict=True))), modules=mp)
+    return functools.partial(_at, found, [mp.mpf(one.p) / one.q for one in fractions])
+
+
+def _at(function: Callable[..., Any], numbers: list[Any], z: Any) -> Any:
+    return function(z, *numbers)
+
+
+def moment_radius(noise: AdditiveNoise, moments: Callable[[Any], Any], mp: Any) -> Any:
+    """Return a radius within which E exp(z e), which is given as `moments`, is within 0.9 of 1, or next to it."""
     low, high = mp.mpf(0), min(1 / mp.sqrt(noise.variance), mp.mpf(noise.tail_rate) / 2)
     if mp.re(moments(high)) > _MOST:
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if mp.re(moments(middle)) > _MOST else (middle, high)
         high = low
-    # The same radius as kernels have, and points of a circle of half of it, of which 0 is none.
-    high = mp.mpf(float(high))
-    turns = [mp.expjpi(mp.mpf(2 * k + 1) / _POINTS) for k in range(_POINTS)]
-    values = [1 / moments(high / 2 * turn) for turn in turns]
-    found = (
-        mp.re(sum(value / turn ** (2 * k) for value, turn in zip(values, turns, strict=True))) / _POINTS * 4**k
-        for k in range(1, _COEFFICIENTS + 1)
-    )
-    return float(high), tuple(found)
+    return high
+
+
+def even_coefficients(function: Callable[[Any], Any], radius: Any, count: int, points: int, mp: Any) -> tuple[Any, ...]:
+    """Return the coefficients of (z/radius)^2, (z/radius)^4, ... of an even function that is real on the real line.
+
+    They are means over points of the circle, a multiple of four, of which 0 is none; those of a quarter do.
+    """
+    turns = [mp.expjpi(mp.mpf(2 * k + 1) / points) for k in range(points // 4)]
+    terms, squares = [function(radius * turn) for turn in turns], [1 / turn**2 for turn in turns]
+    found = []
+    for _ in range(count):
+        terms = [term * square for term, square in zip(terms, squares, strict=True)]
+        found.append(mp.re(mp.fsum(terms)) / len(turns))
+    return tuple(found)

@@ -1,7 +1,8 @@
 """Quadrature over noise: points and weights of each noise, and products of them over the columns of a record.
 
 Normal noise has Gauss-Hermite rules, Laplace-like tails two-sided Gauss-Laguerre rules, bounded and stepped densities
-composite Gauss-Legendre rules, noise on a grid and finite channels their sums. Nothing here knows a correction.
+composite Gauss-Legendre rules, noise on a grid and finite channels their sums; noise without a density has the rule of
+its moments. Nothing here knows a correction.
 """
 
 import functools
@@ -17,6 +18,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, SphericalNoise
+from symdebias.transforms.moment_rule import moment_rule
 from symdebias.zonal import ZonalNoise
 
 # A sum over a grid ends where the rest is below rounding.
@@ -44,7 +46,7 @@ def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int, *, far: 
     Raises
     ------
     NoExactCorrectionError
-        The noise states no density.
+        The noise states no density, nor moments of all orders.
     """
     if isinstance(noise, SphericalNoise):
         return _in_all_directions(noise, width, nodes)
@@ -154,14 +156,24 @@ def size(noise: AdditiveNoise | SphericalNoise | ZonalNoise, width: int, nodes: 
 
 @functools.lru_cache(maxsize=256)
 def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights of one coordinate; a sum over a grid goes further out where `far`."""
+    """Return points and weights of one coordinate; a sum over a grid goes further out where `far`.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise states no density, nor moments of all orders.
+    """
     if noise.is_gaussian:
         t, weights = np.polynomial.hermite_e.hermegauss(nodes)
         return math.sqrt(noise.variance) * t, weights / weights.sum()
     if noise.density is None:
-        raise NoExactCorrectionError(
-            "the noise states no density, so that nothing can be integrated over it. Give AdditiveNoise its density."
-        )
+        found = moment_rule(noise, nodes)
+        if found is None:
+            raise NoExactCorrectionError(
+                f"the noise states no density, and its characteristic function {noise.formula} no moments of all "
+                "orders, so that nothing can be integrated over it. Give AdditiveNoise its density."
+            )
+        return found
     density = sp.lambdify(VALUE, noise.density, "numpy")
     if noise.step is not None:
         return _on_grid(noise, density, far=far)

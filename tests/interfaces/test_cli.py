@@ -313,6 +313,18 @@ def test_the_noise_of_a_seed_has_no_guarantee_to_audit(tmp_path, capsys):
     assert cli.main(["audit", str(tmp_path / "seeded"), "--samples", "5000"]) == 0
 
 
+def test_the_audit_of_a_folder_without_a_target_names_none(tmp_path, capsys):
+    release = sd.Release({"age": sd.LaplaceMechanism(epsilon=1.0, bounds=(0, 1))}, noiseless=("year",))
+    X = [[0.2, 1], [0.7, 2], [0.4, 3]]
+    release.privatize(X).save(tmp_path / "alone")
+    release.privatize(X, [1.0, 2.0, 3.0]).save(tmp_path / "whole", target_name="paid")
+    for place, named in (("alone", "year"), ("whole", "year, target"), ("alone/card.json", "year, target")):
+        assert cli.main(["audit", str(tmp_path / place), "--samples", "5000"]) == 0
+        said = capsys.readouterr().out
+        assert said.count(f"not protected: {named}\n") == 2
+        assert "claim: passed" in said
+
+
 def test_an_audit_of_nothing_fails(tmp_path, capsys):
     card = tmp_path / "card.json"
     assert cli.main(["audit", str(card)]) == 1

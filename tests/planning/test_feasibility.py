@@ -73,6 +73,14 @@ def test_a_schema_without_a_loss_is_asked_for_one():
         feasibility({**LABELS, "loss": None}, n=10_000)
 
 
+def test_more_categories_than_guessed_records_tell_of_are_refused():
+    """Of 900 some had records of one label alone, and the plan was refused for that, or took an hour."""
+    schema = {**LABELS, "columns": {"place": {"categories": [f"c{k}" for k in range(900)]}, "age": {"bounds": [0, 9]}}}
+    message = r"901 numbers and categories, of which 'place' has 900, and a plan guesses 20,000 .* enough for 400\."
+    with pytest.raises(ValueError, match=message):
+        feasibility(schema, n=50_000)
+
+
 @pytest.mark.parametrize(
     ("target", "loss", "message"),
     [

@@ -123,7 +123,9 @@ def test_labels_and_names_travel_with_the_records(tmp_path):
     again.save(tmp_path / "copy", format="parquet")
     assert (load(tmp_path / "copy").y == again.y).all()
     assert load(tmp_path / "copy").labels == ("low", "high")
-    for labels in (("low",), ("low", "low"), ("low", None), 1.0, np.array(1.0)):
+    # A text has letters, a set no order, and a mapping says what stands for what in another way.
+    several = "ab", b"ab", {"low", "high"}, {-1: "low", 1: "high"}
+    for labels in (("low",), ("low", "low"), ("low", None), 1.0, np.array(1.0), *several):
         with pytest.raises(ValueError, match="are no pair"):
             noised.save(tmp_path / "other", labels=labels)
     own = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))}, sd.RandomizedResponse(1.0, ("no", "yes")))

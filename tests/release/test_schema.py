@@ -6,6 +6,7 @@ import inspect
 import io
 import lzma
 import math
+import unicodedata
 import zipfile
 from decimal import Decimal
 from fractions import Fraction
@@ -654,3 +655,20 @@ def test_a_budget_beyond_that_of_a_cap_is_told_in_the_words_of_a_schema():
         sd.Release.from_schema(schema)
     for other in ({"delta": 1e-6}, {"design": "apart"}, {"epsilon": 30.0}):
         assert sd.Release.from_schema(schema | other).guarantee.epsilon > 29
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_accents_that_are_composed_otherwise_are_the_same_text(form):
+    """They counted as another category."""
+    declared, given = (["Zürich", "Genève", "rest"], ["Zürich", "Genève", "Bern"])
+    names = [unicodedata.normalize(form, one) for one in declared]
+    table = {"place": [unicodedata.normalize("NFD" if form == "NFC" else "NFC", one) for one in given]}
+    schema = Schema({"epsilon": 1.0, "columns": {"place": {"categories": names, "other": "rest"}}})
+    X, _ = schema.collect(table)
+    assert list(X["place"]) == names
+    strict = Schema({"epsilon": 1.0, "columns": {"place": {"categories": names}}})
+    with pytest.raises(ValueError, match=r"row 2.* was not declared"):
+        strict.collect(table)
+    release = sd.Release({"place": sd.RandomizedResponse(1.0, tuple(names))})
+    with pytest.raises(ValueError, match=r"row 0 .* write letters with accents as there"):
+        release.privatize(pd.DataFrame(table))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from symdebias.exceptions import FormatError, PrivacyError
 from symdebias.release import Release
@@ -39,14 +40,24 @@ def release_of(place: Path) -> Release:
 
 def require_fresh(place: Path) -> None:
     """Raise PrivacyError for a released folder whose noise came from a seed, as its manifest says."""
+    if _manifest(place).get("seeded"):
+        raise PrivacyError(
+            f"the noise in {place} came from a seed, and its records have no guarantee that could be refuted. Audit "
+            f"records with fresh noise; or the card by itself, {place / CARD}."
+        )
+
+
+def has_target(place: Path) -> bool:
+    """Return whether records have a target: not those of a released folder whose manifest says that there is none."""
+    return _manifest(place).get("target", "") is not None
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    """Return what the manifest of a released folder says; nothing of a card by itself."""
     manifest = place / MANIFEST
     try:
         found = json.loads(manifest.read_bytes()) if manifest.is_file() else None
     except ValueError:
         # It says nothing, and is none of the card.
-        return
-    if isinstance(found, dict) and found.get("seeded"):
-        raise PrivacyError(
-            f"the noise in {place} came from a seed, and its records have no guarantee that could be refuted. Audit "
-            f"records with fresh noise; or the card by itself, {place / CARD}."
-        )
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -17,6 +17,10 @@ PLANNED = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME)
 _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee, 130 Ctrl-C"
 
 
+# Names of the option for the file that is written.
+_WRITTEN = ("--out", "--save", "--output")
+
+
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command; leaves with 2 and a usage line where the words are none."""
     parser = command_line()
@@ -41,7 +45,19 @@ def _require_known(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     for word in itertools.takewhile(lambda word: word != "--", words[1:]):
         option = word.partition("=")[0]
         if option.startswith("--") and option not in command._option_string_actions:
-            command.error(f"unrecognized arguments: {option:.60}{_meant(option, command._option_string_actions)}")
+            command.error(f"unrecognized arguments: {option:.60}{_meant_by_option(option, command)}")
+
+
+def _meant_by_option(option: str, command: argparse.ArgumentParser) -> str:
+    """Return what an unknown option may be: a place, the option that names what is written, or one that is alike."""
+    name, known = option.removeprefix("--"), [one for one in command._option_string_actions if one.startswith("--")]
+    places = {str(action.metavar or action.dest) for action in command._get_positional_actions()}
+    if name.upper() in places:
+        return f". {name.upper()} is given by itself, without --{name}"
+    written = [one for one in _WRITTEN if one in known]
+    if option in _WRITTEN and written:
+        return f". Is {written[0]} meant?"
+    return _meant(name, [one.removeprefix("--") for one in known]).replace("Is ", "Is --")
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

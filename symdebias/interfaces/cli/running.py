@@ -12,7 +12,7 @@ from symdebias._domains import COUNT, EPSILON, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.interfaces.cli import REFUTED, doubt_delta, show, tell, watched
-from symdebias.interfaces.cli.cards import release_of, require_fresh
+from symdebias.interfaces.cli.cards import has_target, release_of, require_fresh
 from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
@@ -35,8 +35,9 @@ def audit(options: argparse.Namespace) -> int:
     release = release_of(options.card)
     tell(f"drawing {options.samples:,} records of each of two inputs, and more where they are told apart")
     check = check_guarantee(
-        release, samples=options.samples, confidence=1 - options.false_alarm, progress=watched(options)
-    )
+        release, samples=options.samples, confidence=1 - options.false_alarm, has_target=has_target(options.card),
+        progress=watched(options),
+    )  # fmt: skip
     show(check.as_json()) if options.json else print(check.table())
     return 0 if check.holds else REFUTED
 

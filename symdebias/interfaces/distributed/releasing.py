@@ -14,6 +14,7 @@ import numpy as np
 
 from symdebias import _files, _optional
 from symdebias._arrays import FloatArray
+from symdebias._domains import is_choice
 from symdebias._parquet import ParquetColumns
 from symdebias._randomness import generator, spawn
 from symdebias.exceptions import FormatError
@@ -132,7 +133,7 @@ def privatize(
         schema = release
         release, X, target_name, labels = _of_schema(schema, X, y, target_name, labels)
     require_release(release)
-    if outside not in ("clip", "clip-all", "refuse"):
+    if not is_choice(outside, ("clip", "clip-all", "refuse")):
         raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
     has_target = y is not None if schema is None else schema.target is not None
     if not has_target and not (release.target is None and release.coupling is None):

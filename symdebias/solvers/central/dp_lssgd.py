@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, is_choice
 from symdebias._progress import progress_bar
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
@@ -23,6 +23,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import batches, rounded, sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
+from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.solvers.central.grids import promised, step_for
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, handing_over
@@ -202,10 +203,12 @@ def dp_lssgd(
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else RADIUS.check("radius", radius)
     share = averaged_share(average)
-    if accountant not in (*ACCOUNTANTS, "published"):
+    if not is_choice(accountant, (*ACCOUNTANTS, "published")):
         raise ValueError(
             f"accountant={accountant!r:.60} is not known. Choose one of {', '.join(ACCOUNTANTS)} or published."
         )
+    if not is_choice(adjacency, ADJACENCIES):
+        raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     run = true_records(loss, X, y, bounds)

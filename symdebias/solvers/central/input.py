@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import DELTA, EPSILON, RADIUS, Interval
+from symdebias._domains import DELTA, EPSILON, RADIUS, Interval, is_choice
 from symdebias.bounds.quadratic import QuadraticBounds, QuadraticLoss, as_quadratic, checked_box
 from symdebias.inference import Inference
 from symdebias.losses import Loss
@@ -253,7 +253,7 @@ def _check_words(adjacency: Any, server: Any) -> None:
             "number of records, which is public, and a local guarantee compares two values of one record. Give "
             'adjacency="replace-one".'
         )
-    if server not in SERVERS:
+    if not is_choice(server, SERVERS):
         raise ValueError(f"server={server!r:.60} is not known. Choose one of {', '.join(SERVERS)}.")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, Interval
+from symdebias._domains import DELTA, EPSILON, Interval, is_choice
 from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
@@ -139,7 +139,7 @@ def objective_perturbation(
     (0.5, True)
     """
     epsilon, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
-    if calibration not in CALIBRATIONS:
+    if not is_choice(calibration, CALIBRATIONS):
         raise ValueError(f"calibration={calibration!r:.60} is not known. Choose one of {', '.join(CALIBRATIONS)}.")
     if penalty is not None:
         penalty = _PENALTY.check("penalty", penalty)
