@@ -99,8 +99,9 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
         def checked_targets(part: FloatArray) -> FloatArray:
             return correction.checked_target(part, len(part))
 
+        # Rows of an array come in the layout of kernels; others as whoever reads them has them.
         first = columns[:1]
-        is_ready = not correction.design.categorical and checked_columns(first) is first
+        is_ready = columns.array is not None and not correction.design.categorical and checked_columns(first) is first
         matrix = Rows.made_of(columns, _as_they_are if is_ready else checked_columns)
         matrix.array = columns.array if is_ready else None
         matrix.ends = sums / count, lows

@@ -302,6 +302,20 @@ def test_chunks_are_short_where_rows_are_made_for_them():
     assert chunk_of(Rows.of_array(np.zeros((1, 10**6)))) == 256
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+def test_rows_may_be_read_in_any_layout(released, solver):
+    """A single row is in both, and says nothing of more of them."""
+    X, y = released["normal"].X, released["normal"].y
+    columns, options = np.asfortranarray(X), {"order": "given"} if solver is sd.sgd else {}
+    rows = Rows(columns.shape, lambda rows: np.array(columns[rows]))
+    assert rows[:1].flags.c_contiguous
+    assert not rows[:2].flags.c_contiguous
+    corrected = sd.debias(sd.losses.exponential(), RELEASES["normal"])
+    expected, found = (solver(corrected, records, y, **options).theta for records in (X, rows))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 160, 161, 1_000, 9_983])
 @pytest.mark.parametrize("stride", [2, 3, 10])
 def test_runs_are_the_places_that_are_written_out(count, stride):
