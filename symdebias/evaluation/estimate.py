@@ -83,6 +83,10 @@ class Estimate:
     without_both_labels : float
         By how much a label that no record has may change the value of a metric of two labels; 0 where both occur. One
         that is as frequent as this takes it to be is in no record of one sample in 40.
+    with_other_labels : float
+        By how much labels may change a mean loss of labels, or an area under the ROC curve, that so few records have as
+        to be in none of one sample in 40, as where scores are so certain that no record has another label than its
+        score tells: the end on that side is no nearer at 95%. It may be infinite, and is 0 for other metrics.
     bending : tuple of two floats
         a and b of a ratio whose denominator is noisy, and 0 for others: if the metric is t standard errors larger, the
         variance of the estimate is 1 + a t + b t^2 times that of the standard error.
@@ -150,6 +154,9 @@ class Estimate:
         if self._is_share and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
             far = _tested_end(self.value, law.reach(level) * self.standard_error)
             low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
+        if math.isnan(unseen):
+            # A difference of what has no bound may be anything.
+            low, high = -math.inf, math.inf
         low, high = low - self.bias, high + self.bias
         if self._is_share:
             # What no share can be is in no interval of one.

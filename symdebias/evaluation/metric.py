@@ -148,9 +148,12 @@ class Metric(ABC):
     def unseen_share(self) -> float:
         """How frequent a label may be that no record has: in one of 40 samples none has one that is as frequent.
 
-        Its records are taken to have scores like those of the others.
+        Its records are taken to have scores like those of the others. Of clusters, which may have one label together,
+        as many are counted as there are.
         """
-        return -math.expm1(math.log(MISSED) / self.records.effective)
+        clusters = self.records.counts[1]
+        count = self.records.effective if clusters is None else min(self.records.effective, clusters)
+        return -math.expm1(math.log(MISSED) / count)
 
     def unseen_label(self) -> float | None:
         """Return which of two labels no record has; None where both occur, and for a metric of others."""

@@ -592,6 +592,16 @@ def test_an_area_reaches_as_far_as_labels_that_no_record_has():
     assert beyond.confidence_interval(0.99)[0] == pytest.approx(1.001 - 0.011 * np.log(0.005) / np.log(0.025))
 
 
+def test_clusters_show_as_little_of_other_labels_as_one_record_of_each():
+    u = np.random.default_rng(8).choice([-6.0, 6.0], 60)
+    X, y, codes = np.repeat(u, 20)[:, None], np.repeat(np.sign(u), 20), np.repeat(np.arange(60), 20)
+    how = {"metric": "log_loss", "release": sd.Release()}
+    found = evaluate([1.0], X, y, clusters=codes, **how)
+    assert found.with_other_labels == pytest.approx(evaluate([1.0], u[:, None], np.sign(u), **how).with_other_labels)
+    # What two models may both lose without a bound has none in their difference.
+    assert replace(found, with_other_labels=math.nan).confidence_interval() == (-math.inf, math.inf)
+
+
 def test_labels_that_no_record_has_are_no_question_of_many():
     X, y = records(n=4000)
     for metric in ("log_loss", "brier", "roc_auc"):

@@ -416,7 +416,7 @@ def cross_validate(
         made = Estimate(sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method)
         law = sums.error_law(of, lambda: powers(of))
         found = under_law(made, judge.skewed(law, thetas[name]) if other is None else law)
-        found = replace(found, with_other_labels=float(of @ with_other_labels()))
+        found = replace(found, with_other_labels=float(of[of != 0] @ with_other_labels()[of != 0]))
         if unseen is not None:
             moved = float(of @ (relabelled_means() - sums.means))
             found = replace(found, without_both_labels=judge.unseen_share * moved)
