@@ -117,9 +117,11 @@ class MeanLoss(Metric):
         else:
             changed, chances = [relabelled(part, label) for label in labels], np.eye(len(labels))
 
+        judges = [self.on(one) for one in (part, *changed)]
+
         def moved(theta: FloatArray) -> float:
             with np.errstate(all="ignore"):
-                own, *found = (float(one.share @ self.on(one).values(theta, slice(None))) for one in (part, *changed))
+                own, *found = (float(part.share @ one.values(theta, slice(None))) for one in judges)
                 # Of all labels one is that which a record has.
                 others = (float(np.sum(chances @ found)) - kept * own) / (len(chances) - kept)
                 return others - own

@@ -57,8 +57,8 @@ class PartedRecords(Records):
         The sums of their weights and of the squares of these.
     every : int or array of int
         How far those at hand are from each other among all, or the places of all of them.
-    fetched : Records
-        Few of them, as records by themselves.
+    fetch : callable
+        Returns few of them, as records by themselves.
     """
 
     parts: Parts | None = None
@@ -66,7 +66,7 @@ class PartedRecords(Records):
     weight: float = 0.0
     square: float = 0.0
     every: int | IntegerArray = 1
-    fetched: Records | None = None
+    fetch: Callable[[], Records] | None = None
 
     @classmethod
     def of(
@@ -78,12 +78,10 @@ class PartedRecords(Records):
         weight: float,
         square: float,
         every: int | IntegerArray,
-        fetched: Records,
+        fetch: Callable[[], Records],
     ) -> Self:
         """Return records of which some, at equal distances, are at hand."""
-        return cls(
-            **_fields(some), parts=parts, count=count, weight=weight, square=square, every=every, fetched=fetched
-        )
+        return cls(**_fields(some), parts=parts, count=count, weight=weight, square=square, every=every, fetch=fetch)
 
     def __len__(self) -> int:
         return self.count
@@ -108,11 +106,11 @@ class PartedRecords(Records):
         """One of those that are at hand."""
         return Records(**_fields(self)).only(slice(0, 1))
 
-    @property
+    @functools.cached_property
     def few(self) -> Records:
-        """Those at equal distances that were fetched as records by themselves."""
-        assert self.fetched is not None
-        return self.fetched
+        """Some thousand at equal distances, as records by themselves; fetched where a metric asks for them."""
+        assert self.fetch is not None
+        return self.fetch()
 
     def over_parts(self, work: Callable[[Records], Any]) -> Iterator[Any]:
         """Yield what a function says of the records of each part, in order."""
@@ -129,7 +127,7 @@ class PartedRecords(Records):
         assert self.parts is not None
         return replace(
             self, release=release, collected=release, parts=_Under(self.parts, release),
-            scales=self.scales_under(release), fetched=self.few.under(release), memo={},
+            scales=self.scales_under(release), fetch=lambda: self.few.under(release), memo={},
         )  # fmt: skip
 
     def counted(self) -> AbstractContextManager[None]:
@@ -287,5 +285,5 @@ def checked_records(
     if blocks.weights is not None:
         weight, square = float(blocks.weights.sum()), float(blocks.weights @ blocks.weights)
     return PartedRecords.of(
-        some, blocks, count=count, weight=weight, square=square, every=every, fetched=some.few
+        some, blocks, count=count, weight=weight, square=square, every=every, fetch=lambda: some.few
     ).require_several()

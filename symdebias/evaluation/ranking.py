@@ -334,10 +334,10 @@ class AreaUnderCurve(Metric):
 
         An estimate beyond 0 or 1 is that of a model which wins or loses all pairs.
         """
-        positives, share = self.positives, self.records.share
-        known = float(np.clip(share @ positives, self.unseen_share, 1 - self.unseen_share))
-        odds, possible = known / (1 - known), min(max(value, 0.0), 1.0)
-        return possible - value - self.unseen_share * (odds + 1 / odds) * (possible - 0.5)
+        unseen, possible = self.unseen_share, min(max(value, 0.0), 1.0)
+        known = float(np.clip(self.records.share @ self.positives, unseen, 1 - unseen))
+        odds = known / (1 - known)
+        return possible - value - unseen * (odds + 1 / odds) * (possible - 0.5)
 
     def error_law(self, theta: FloatArray, found: Judged) -> ErrorLaw:
         """Return the law of the area in its standard errors."""

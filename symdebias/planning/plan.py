@@ -273,7 +273,7 @@ def plan(
         raise ValueError(
             f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin", "joint" or "any".'
         )
-    if mechanisms is not None and (not is_list(mechanisms)):
+    if mechanisms is not None and not is_list(mechanisms):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
         )

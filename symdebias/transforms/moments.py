@@ -153,11 +153,8 @@ def moment_function(noise: AdditiveNoise, mp: Any) -> Callable[[Any], Any]:
     fractions = sorted((one for one in exact.atoms(sp.Rational) if not one.is_Integer), key=sp.default_sort_key)
     names = sp.symbols(f"q:{len(fractions)}", cls=sp.Dummy)
     found = sp.lambdify((ARGUMENT, *names), exact.xreplace(dict(zip(fractions, names, strict=True))), modules=mp)
-    return functools.partial(_at, found, [mp.mpf(one.p) / one.q for one in fractions])
-
-
-def _at(function: Callable[..., Any], numbers: list[Any], z: Any) -> Any:
-    return function(z, *numbers)
+    numbers = [mp.mpf(one.p) / one.q for one in fractions]
+    return lambda z: found(z, *numbers)
 
 
 def moment_radius(noise: AdditiveNoise, moments: Callable[[Any], Any], mp: Any) -> Any:

@@ -553,12 +553,16 @@ def _checked_records(
     sample = replace(
         sample, **dict(zip(("matrix", "target", "weights", "clusters"), columns, strict=True))
     )  # fmt: skip
-    whole = zip(*places.said(_few, at_equal_distances(FEW)), strict=True)
-    fetched = [None if own[0] is None else np.concatenate(own) for own in whole]
-    names = ("X", "y", "matrix", "target", "weights")
-    few = replace(sample, clusters=None, **dict(zip(names, fetched, strict=True)))
+
+    def fetch() -> Records:
+        columns = zip(*places.said(_few, at_equal_distances(FEW)), strict=True)
+        fetched = [None if own[0] is None else np.concatenate(own) for own in columns]
+        names = ("X", "y", "matrix", "target", "weights")
+        few: Records = replace(sample, clusters=None, **dict(zip(names, fetched, strict=True)), memo={})
+        return few
+
     records = PartedRecords.of(
-        sample, places, count=count, weight=float(sum(weights)), square=float(sum(squares)), every=every, fetched=few
+        sample, places, count=count, weight=float(sum(weights)), square=float(sum(squares)), every=every, fetch=fetch
     )
     records.require_several()
     return records
