@@ -295,9 +295,16 @@ class Correction:
     def penalty(self, l2: float) -> FloatArray:
         """Return l2 for each of the flat parameters, scores after one another, and 0 for intercepts."""
         weights = np.full(self.number_of_parameters, l2)
-        if self.release.fit_intercept or self.has_margin_column:
-            self.shaped(weights)[..., -1] = 0.0
+        weights[self.intercepts] = 0.0
         return weights
+
+    @property
+    def intercepts(self) -> IntegerArray:
+        """The places of the intercepts among the flat parameters, one for each score; none without them."""
+        marked = np.zeros(self.number_of_parameters)
+        if self.release.fit_intercept or self.has_margin_column:
+            self.shaped(marked)[..., -1] = 1.0
+        return np.flatnonzero(marked)
 
     @functools.cached_property
     def limits(self) -> Limits:

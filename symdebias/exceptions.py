@@ -224,7 +224,8 @@ class VarianceWarning(UserWarning):
     """The correction is unbiased, but its variance leaves little to be known.
 
     Undoing the noise inflates the variance of the gradients a hundredfold, or so much farther out that no score test
-    tells much longer parameters from the estimate: intervals then have no end away from 0.
+    tells much longer parameters from the estimate: intervals then have no end away from 0, and those of an intercept
+    none at all.
 
     Remedy: less noise, fewer noised columns, or a loss of lower degree or slower growth.
 

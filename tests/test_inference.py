@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 import symdebias as sd
@@ -179,12 +180,47 @@ def test_tests_reject_what_intervals_without_an_outer_end_leave_out():
                 assert (chance < 1 - level) == (not low <= value <= high)
     # Of several restrictions at once: the nearest of all r/s.
     wanted = np.array([3.0, 2.0])
-    least = min(plain.test(theta, np.eye(2), share * wanted).statistic for share in np.linspace(0, 1, 100_001))
+    of_share = minimize_scalar(lambda share: plain.test(theta, np.eye(2), share * wanted).statistic, (0.0, 1.0))
+    assert 0 < of_share.x < 1
     found = OUTWARD.test(theta, np.eye(2), wanted)
     assert plain.test(theta, np.eye(2), wanted).pvalue < found.pvalue < most
-    assert found.pvalue == pytest.approx(np.exp(-least / 2), rel=1e-6)
+    assert found.pvalue == pytest.approx(np.exp(-of_share.fun / 2), rel=1e-6)
     assert OUTWARD.test(theta, np.eye(2), 5 * theta).pvalue == pytest.approx(most)
     assert OUTWARD.test(theta, np.eye(2), 0.0).pvalue == plain.test(theta, np.eye(2), 0.0).pvalue
+
+
+def test_nothing_is_known_of_an_intercept_beside_longer_slopes():
+    """It goes where it is best for them, whichever sign it has; so do combinations that it takes part in."""
+    covariance = np.array([[0.04, 0.01, 0.01], [0.01, 0.09, 0.02], [0.01, 0.02, 0.01]])
+    inference = Inference(covariance, "sandwich", outward=1.5, intercepts=np.array([False, False, True]))
+    theta, rows = np.array([1.0, -0.9, 3.0]), np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, -2.0]])
+    slopes, plain = replace(inference, intercepts=None), replace(inference, intercepts=None, outward=None)
+    ends = inference.interval(theta, 0.95)
+    np.testing.assert_array_equal(ends[:2], slopes.interval(theta, 0.95)[:2])
+    np.testing.assert_array_equal(ends[2], [-np.inf, np.inf])
+    np.testing.assert_array_equal(inference.interval(theta, 0.8), plain.interval(theta, 0.8))
+    mapped = inference.mapped(rows)
+    np.testing.assert_array_equal(mapped.intercepts, [True, False, True])
+    np.testing.assert_array_equal(np.isinf(mapped.interval(rows @ theta, 0.95)).all(axis=1), [True, True, True])
+    np.testing.assert_array_equal(
+        mapped.interval(rows @ theta, 0.95)[1], slopes.mapped(rows).interval(rows @ theta, 0.95)[1]
+    )
+    # Tests agree: of the intercept none rejects at a level where the interval is the whole line.
+    most = 2 * norm.sf(1.5)
+    np.testing.assert_allclose(inference.pvalues(theta), [*plain.pvalues(theta)[:2], most])
+    for row in rows[::2]:
+        for value in (-50.0, 0.0, 50.0):
+            assert inference.test(theta, row, value).pvalue == pytest.approx(most)
+    assert inference.test(theta, rows[0], rows[0] @ theta).pvalue == pytest.approx(1)
+    # Of several restrictions together, what they say of slopes alone is tested.
+    both = np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
+    for wanted in ([0.0, 0.0], [-0.4, 0.3], [1.0, 2.0]):
+        without = slopes.test(theta, np.array([[1.0, -2.0, 0.0]]), wanted[0] - 2 * wanted[1]).pvalue
+        expected = max(min(without, most), plain.test(theta, both, wanted).pvalue)
+        assert inference.test(theta, both, wanted).pvalue == pytest.approx(expected)
+    # An intercept that is held stays.
+    covariance[2] = covariance[:, 2] = 0.0
+    np.testing.assert_array_equal(replace(inference, covariance=covariance).interval(theta, 0.95)[2], [3.0, 3.0])
 
 
 def test_combinations_are_as_skewed_as_the_worst_that_takes_part():

@@ -5,7 +5,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import null_space
 from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray, real_array
@@ -62,6 +63,10 @@ class Inference:
         The largest statistic of a score test of s theta, s > 1, where none tells one of them from theta; else None. At
         levels that need a larger one all s times a theta within its interval are as good as that: intervals have no end
         away from 0, and none at all where 0 is within them, and tests reject what they reject of every s.
+    intercepts : array of shape (q,), bool, or None
+        Where `outward` is of slopes alone, whether an intercept takes part in each parameter. An intercept goes to
+        where it is best for the longer slopes, to a side and as far as nothing says: at such levels these have no ends,
+        and tests reject what they reject whatever they are.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class Inference:
     skewness: FloatArray | None = None
     bias_factors: FloatArray | None = None
     outward: float | None = None
+    intercepts: NDArray[np.bool_] | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -127,7 +133,8 @@ class Inference:
             ends[places, side] = theta[places] + sign * errors[places] * ends_by_score_tests(level, *told)
         if self.outward is not None and critical_value(level) > self.outward:
             for side, sign in enumerate((-1, 1)):
-                ends[known & (sign * ends[:, side] > 0), side] = sign * math.inf
+                is_open = (sign * ends[:, side] > 0) | self._with_intercept(len(theta))
+                ends[known & is_open, side] = sign * math.inf
         return ends
 
     def pvalues(self, theta: FloatArray) -> FloatArray:
@@ -149,13 +156,16 @@ class Inference:
         size = np.abs(away)
         statistic = statistic_of_score_test(size, slope, bend, levels, ratio)
         found[known] = two_sided_pvalues(statistic, ratio / deviation(size, slope, bend), freedom[known], skewness)
+        if self.outward is not None:
+            unknown = known & self._with_intercept(len(theta))
+            found[unknown] = np.maximum(found[unknown], self._chance_outward)
         return found
 
     def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
         """Return the Wald test of R theta = r, the bias within its bounds; see `wald_test`.
 
         Where no test tells longer parameters from theta, the p value is the largest of all r/s, s >= 1, or that of the
-        score test.
+        score test; where intercepts take part, of what the restrictions say without them.
 
         Raises
         ------
@@ -167,11 +177,27 @@ class Inference:
             return found
         rows = np.atleast_2d(real_array(restrictions, "restrictions"))
         wanted = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(rows),))
+        unknown = self._with_intercept(len(theta))
+        if np.any(rows[:, unknown]):
+            without = null_space(rows[:, unknown].T).T
+            left = np.where(unknown, 0.0, without @ rows)
+            chance = self.test(theta, left, without @ wanted).pvalue if len(left) else 1.0
+            return replace(found, pvalue=max(min(chance, self._chance_outward), found.pvalue))
         # The nearest of them, in the metric of the test.
         across = np.linalg.solve(of_combinations(rows, self.required_covariance()), wanted)
         share = np.clip(across @ (rows @ theta) / (across @ wanted), 0.0, 1.0) if wanted.any() else 1.0
-        chance = min(self._test(theta, restrictions, share * wanted).pvalue, 2 * float(ndtr(-self.outward)))
+        chance = min(self._test(theta, restrictions, share * wanted).pvalue, self._chance_outward)
         return replace(found, pvalue=max(chance, found.pvalue))
+
+    @property
+    def _chance_outward(self) -> float:
+        """The p value of the score test of `outward`."""
+        assert self.outward is not None
+        return 2 * float(ndtr(-self.outward))
+
+    def _with_intercept(self, size: int) -> NDArray[np.bool_]:
+        """Return in which of so many parameters an intercept takes part that nothing is known of, shape (size,)."""
+        return np.zeros(size, dtype=bool) if self.intercepts is None else self.intercepts
 
     def _test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
         """Return the test of one hypothesis alone."""
@@ -283,6 +309,7 @@ class Inference:
         return replace(
             self, covariance=covariance, bias=bias, bias_factors=factors, degrees_of_freedom=freedom, curving=curving,
             levelling=_worst_sides(self.levelling, matrix), skewness=_worst_sides(self.skewness, matrix),
+            intercepts=None if self.intercepts is None else np.any(matrix[:, self.intercepts] != 0, axis=1),
         )  # fmt: skip
 
     @property

@@ -127,11 +127,13 @@ def at_root(
         elif away > _ARRIVED:
             missing = np.abs(step)
             notes.append("intervals and tests are widened by that distance")
-    outward = None
+    outward = intercepts = None
     if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
         longer = longer_parameters(records, theta, penalty, metric, covariance, curvature)
         if longer is not None:
             outward, note = longer
+            if len(correction.intercepts):
+                intercepts = np.isin(np.arange(len(theta)), correction.intercepts)
             notes.append(note)
             # Estimates alone would be taken for more than they are.
             warnings.warn(note, VarianceWarning, stacklevel=stacklevel)
@@ -165,7 +167,7 @@ def at_root(
     skewness = _of_whole(scatter, covariance, freedom)
     return Inference(
         covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling, skewness,
-        None if factors is None or not factors.any() else factors, outward,
+        None if factors is None or not factors.any() else factors, outward, intercepts,
     )  # fmt: skip
 
 

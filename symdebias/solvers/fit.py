@@ -531,7 +531,7 @@ class Fit:
         side of a long tail: see ``inference.skewness``. Where the curvature along a parameter is uncertain, or
         its score levels off, intervals reach as far as score tests do: see ``inference.curving`` and
         ``inference.levelling``. Where none tells longer parameters from the estimate they have no end away from 0, and
-        none at all where 0 is within them: see ``inference.outward``.
+        none at all where 0 is within them or an intercept takes part: see ``inference.outward``.
 
         Parameters
         ----------

@@ -194,6 +194,7 @@ class Held(Frame):
             curving=None if curving is None else np.delete(curving, self.place, axis=0),
             levelling=None if levelling is None else np.delete(levelling, self.place, axis=0),
             skewness=None if skewness is None else np.delete(skewness, self.place, axis=0),
+            intercepts=None if inference.intercepts is None else np.delete(inference.intercepts, self.place),
             degrees_of_freedom=self.reported(freedom) if isinstance(freedom, np.ndarray) else freedom,
         )
 

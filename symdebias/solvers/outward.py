@@ -4,13 +4,17 @@ Where the noise is undone by factors that grow with the parameters, the variance
 enough out every parameter passes a score test, and the standard errors at the estimate say nothing of that. Where all
 of them pass, from the estimate on, small parameters with small standard errors are what unlucky records of large ones
 look like, and no single fit tells which it is: intervals then have no end away from 0.
+
+An intercept does not grow with the slopes: it goes to where it is best for them. At s times its own value it would be
+told from the estimate by itself, and what that says of the slopes would change with the middle of the columns.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.newton import is_allowed
@@ -18,6 +22,9 @@ from symdebias.solvers.newton import is_allowed
 # Moves outwards, in halves of the length of theta or in pairs of its standard errors, whichever is more; the one that
 # tells most fits in the first pass comes first. A score of so many standard errors tells a parameter from the root.
 _MOVES, _TOLD_APART = (2.0, 1.0, 4.0, 8.0), 1.96
+# Newton's steps of intercepts, on the records that a fit is tested on and then on all, to a score of a standard error:
+# by how much they are still off is taken out of the score that is tested, to first order.
+_STEPS, _STEPS_OF_ALL = 12, 3
 # Curvatures of so many standard errors are those of fits that the noise does not rule anywhere near.
 _CERTAIN_CURVATURE = 20.0
 
@@ -41,7 +48,7 @@ def longer_parameters(
     penalty : array of shape (Q,), float64
         l2 for each parameter.
     metric : array of shape (Q, Q), float64
-        The second moments of released records, in which lengths are taken.
+        The second moments of released records, in which lengths are taken; beside an intercept without their means.
     covariance : array of shape (Q, Q), float64
         That of theta.
     curvature : float or None
@@ -54,30 +61,94 @@ def longer_parameters(
     set whatever the curvature is (Anderson & Rubin 1949, Annals of Mathematical Statistics 20); where all longer ones
     do, it has no outer end. Tests next to the estimate say less of that than they seem to: they reject wherever there
     is a minimum to be found, and of records of long parameters that have one no others are fitted.
+
+    With intercepts the slopes alone are longer, by the second moments of columns less their means. The intercepts are
+    at their minimum for these slopes, and the score is the effective one, less what is explained by theirs.
     """
-    frame = frame_of(records)
-    own = frame.direction(frame.reported(theta))
-    squared = float(own @ metric @ own)
-    if curvature is None or curvature > _CERTAIN_CURVATURE or not squared > 0:
+    if curvature is None or curvature > _CERTAIN_CURVATURE:
+        return None
+    frame, places = frame_of(records), records.correction.intercepts
+    own = frame.direction(frame.reported(theta)).copy()
+    if len(places):
+        # The direction that leaves mean scores where they are; of it and the metric columns know no middle.
+        means = np.linalg.solve(metric[np.ix_(places, places)], metric[places])
+        own[places] = 0.0
+        own[places] = -means @ own
+        metric_apart = metric - metric[:, places] @ means
+    else:
+        metric_apart = metric
+    squared = float(own @ metric_apart @ own)
+    if not squared > 0:
         return None
     length = math.sqrt(squared)
     outwards = own / length
-    along = metric @ outwards
+    along = metric_apart @ outwards
     step = max(length / 2, 2 * math.sqrt(max(float(along @ covariance @ along), 0.0)))
-    # Of the Hessian nothing is asked.
-    derivatives, _ = records.derivatives_or_differences(metric, roughly=True)
-    largest = 0.0
+    # Of the Hessian nothing is asked but what intercepts have of it.
+    parts = [records] if not len(places) or records.tested is records else [records.tested, records]
+    passes = [part.derivatives_or_differences(metric, roughly=True)[0] for part in parts]
+    largest, shift = 0.0, np.zeros(len(places))
     for times in _MOVES:
-        moved = theta + times * step * outwards
-        if is_allowed(records.correction, moved):
-            largest = max(largest, _score(derivatives(moved, True), moved, penalty, outwards, records.total))
+        along_means = theta + times * step * outwards
+        if is_allowed(records.correction, along_means):
+            moved = along_means.copy()
+            moved[places] += shift
+            for part, derivatives in zip(parts, passes, strict=True):
+                steps = _STEPS if part is parts[0] else _STEPS_OF_ALL
+                moved, found = _with_best_intercepts(derivatives, moved, places, times * step, steps, part.total)
+            shift = moved[places] - along_means[places]
+            largest = max(largest, _score(found, moved, penalty, _apart(found, outwards, places), records.total))
         if largest >= _TOLD_APART:
             return None
+    told, ends = f"up to {1 + max(_MOVES) * step / length:.2g} times as long", "intervals have"
+    if len(places):
+        told = f"with slopes {told} and an intercept to suit"
+        ends = "intervals have no end at all where an intercept takes part; others have"
     return largest, (
-        f"a score test tells theta from nothing up to {1 + max(_MOVES) * step / length:.2g} times as long (at most "
-        f"{largest:.2g} standard errors): intervals have no end away from 0, and none at all where 0 is within them; "
-        "expected_fit says what records of such a release can tell"
+        f"a score test tells theta from nothing {told} (at most {largest:.2g} standard errors): {ends} no end away "
+        "from 0, and none at all where 0 is within them; expected_fit says what records of such a release can tell"
     )
+
+
+def _with_best_intercepts(
+    derivatives: Callable[..., Derivatives],
+    theta: FloatArray,
+    places: IntegerArray,
+    farthest: float,
+    steps: int,
+    total: float,
+) -> tuple[FloatArray, Derivatives]:
+    """Return theta with its intercepts next to their minimum, or as near as some of Newton's steps come, and the pass.
+
+    A step is no farther than the scores were moved.
+    """
+    block = np.ix_(places, places)
+    for step in range(steps + 1):
+        with np.errstate(all="ignore"):
+            found = derivatives(theta, True)
+        gradient, curvature, meat = found.gradient[places], found.hessian[block], found.meat[block]
+        if step == steps or not _is_positive(curvature) or not _is_positive(meat) or not np.isfinite(gradient).all():
+            break
+        if total * gradient @ np.linalg.solve(meat, gradient) <= len(places):
+            break
+        change = np.linalg.solve(curvature, gradient)
+        theta = theta.copy()
+        theta[places] -= change * min(1.0, farthest / float(np.linalg.norm(change)))
+    return theta, found
+
+
+def _apart(found: Derivatives, direction: FloatArray, places: IntegerArray) -> FloatArray:
+    """Return a direction with intercepts that leave their own scores where they are, where those have a minimum."""
+    curvature = found.hessian[np.ix_(places, places)]
+    if not len(places) or not _is_positive(curvature):
+        return direction
+    apart = direction.copy()
+    apart[places] -= np.linalg.solve(curvature, found.hessian[places] @ direction)
+    return apart
+
+
+def _is_positive(matrix: FloatArray) -> bool:
+    return bool(np.isfinite(matrix).all() and np.all(np.linalg.eigvalsh(matrix) > 0))
 
 
 def _score(found: Derivatives, theta: FloatArray, penalty: FloatArray, direction: FloatArray, total: float) -> float:

@@ -305,6 +305,8 @@ def _check_fields(fit: Any) -> None:
                 raise ValueError(f"what it says of {what} is no array of ({size}, 2) numbers from 0 on")
         if inference.outward is not None and not 0 <= inference.outward < math.inf:
             raise ValueError("what it says of longer parameters is no statistic from 0 on")
+        if inference.intercepts is not None and inference.intercepts.shape != (size,):
+            raise ValueError(f"what it says of intercepts is no array of ({size},) truth values")
         freedom = inference.degrees_of_freedom
         if freedom is not None and (np.shape(freedom) not in ((), (size,)) or not np.all(np.asarray(freedom) > 0)):
             raise ValueError(f"its degrees of freedom are neither one number nor {size} above 0")

@@ -3,10 +3,12 @@
 import contextlib
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 import symdebias as sd
@@ -97,6 +99,94 @@ def test_scores_that_underflow_tell_nothing():
     assert not records.mean_gradient(3 * far).any()
     largest, _ = longer_parameters(records, far, np.zeros(2), np.eye(2), fit.covariance, 5.0)
     assert largest == 0
+
+
+def rare_columns(seed):
+    """A probit of strong signals and an intercept, in rare binary columns that go together; labels noised."""
+    truth, rng = np.array([0.0, -3.0, -1.5]), np.random.default_rng([seed, 13])
+    binary = (rng.random((20_000, 3)) < 0.1) / 0.3
+    X = math.sqrt(1 - 0.95**2) * binary[:, :2] + 0.95 * binary[:, 2:]
+    y = np.where(rng.random(len(X)) < ndtr(X @ truth[:2] + truth[2]), 1.0, -1.0)
+    release = sd.Release(None, target=sd.RandomizedResponse(1.5), noiseless=("a", "b"), fit_intercept=True)
+    return truth, sd.debias(sd.losses.probit(), release), release.privatize(X, y, random_state=seed)
+
+
+RARE = 39
+
+
+def test_an_intercept_goes_along_with_longer_slopes():
+    """At three times its own value it is rejected by itself; at its minimum beside such slopes nothing is."""
+    truth, corrected, noised = rare_columns(RARE)
+    with pytest.warns(sd.exceptions.VarianceWarning, match="with slopes up to .* times as long and an intercept"):
+        fit = sd.m_estimate(corrected, noised.X, noised.y)
+    low, high = fit.confidence_interval().T
+    plain = replace(fit.inference, outward=None).interval(fit.theta, 0.95)
+    assert np.isfinite(plain[2]).all()
+    assert fit.theta[2] == pytest.approx(truth[2], abs=0.2)
+    assert (low[2], high[2]) == (-np.inf, np.inf)
+    assert np.all((low[:2] == -np.inf) | (low[:2] == plain[:2, 0]))
+    assert np.all((high[:2] == np.inf) | (high[:2] == plain[:2, 1]))
+    np.testing.assert_array_equal(fit.predict_interval([[0.0, 0.0], [3.0, 1.0]]), [[0.0, 1.0], [0.0, 1.0]])
+    assert fit.inference.pvalues(fit.theta)[2] >= 2 * ndtr(-fit.inference.outward)
+    # With a known term of 0, which is a column more, nothing is otherwise.
+    with pytest.warns(sd.exceptions.VarianceWarning, match="and an intercept"):
+        held = sd.m_estimate(corrected, noised.X, noised.y, offset=np.zeros(len(noised.y)))
+    np.testing.assert_array_equal(held.inference.intercepts, [False, False, True])
+    assert held.inference.outward == pytest.approx(fit.inference.outward, rel=1e-3)
+    # By hand: the minimum in the intercept, and the score less what is explained by the intercept's.
+    X, y = np.asarray(noised.X), np.asarray(noised.y)
+    centred = np.cov(X.T, bias=True)
+    slopes = fit.theta[:2] / math.sqrt(fit.theta[:2] @ centred @ fit.theta[:2])
+    length, error = fit.theta[0] / slopes[0], math.sqrt((centred @ slopes) @ fit.covariance[:2, :2] @ centred @ slopes)
+    scores = []
+    for times in (1.0, 2.0, 4.0, 8.0):
+        own = (length + times * max(length / 2, 2 * error)) * slopes
+        at = brentq(lambda b, own=own: fit.corrected.mean_gradient(np.append(own, b), X, y)[2], -2.0, 3.0)
+        there = np.append(own, at)
+        hessian = fit.corrected.mean_hessian(there, X, y)
+        assert hessian[2, 2] > 0
+        along = fit.corrected.gradient(there, X, y) @ np.append(slopes, -hessian[2, :2] @ slopes / hessian[2, 2])
+        scores.append(along.mean() / math.sqrt((along**2).mean() / len(X)))
+    assert fit.inference.outward == pytest.approx(max(scores), rel=0.02)
+
+
+def test_the_middle_of_columns_changes_nothing_beside_an_intercept():
+    theta, middle, rng = np.array([0.6, -0.3, 0.2]), np.array([4.0, -3.0]), np.random.default_rng(9)
+    X = rng.normal(size=(3_000, 2))
+    y = np.where(rng.random(len(X)) < expit(2 * (X @ theta[:2] + theta[2])), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.0), target=sd.RandomizedResponse(1.5), fit_intercept=True)
+    noised, corrected = release.privatize(X, y, random_state=9), sd.debias(sd.losses.exponential(), release)
+    turn = np.eye(3)
+    turn[2, :2] = middle
+    covariance, found = np.array([[0.02, 0.01, 0.0], [0.01, 0.03, 0.0], [0.0, 0.0, 0.01]]), []
+    for matrix, moved in ((np.asarray(noised.X), np.eye(3)), (np.asarray(noised.X) - middle, turn)):
+        records, rows = corrected.records(matrix, noised.y), np.column_stack([matrix, np.ones(len(X))])
+        metric = rows.T @ rows / len(X)
+        rest = np.zeros(3), metric, moved @ covariance @ moved.T, 5.0
+        own = moved @ theta
+        found.append(longer_parameters(records, own, *rest))
+        np.testing.assert_array_equal(own, moved @ theta)
+        # An intercept alone has no slopes to be longer.
+        assert longer_parameters(records, np.array([0.0, 0.0, 0.7]), *rest) is None
+    (largest, note), (largest_of_centred, note_on_centred) = found
+    assert 0 < largest == pytest.approx(largest_of_centred, rel=1e-9)
+    assert note == note_on_centred
+
+
+@pytest.mark.exhaustive
+def test_intervals_cover_where_an_intercept_goes_along():
+    """Of the fits with the note, a third of the intervals would cover; half of those that do by chance: 1e-4."""
+    covered = []
+    for seed in range(80):
+        truth, corrected, noised = rare_columns(seed)
+        with warnings.catch_warnings(), contextlib.suppress(sd.exceptions.SymdebiasError):
+            warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
+            fit = sd.m_estimate(corrected, noised.X, noised.y)
+            low, high = fit.confidence_interval().T
+            if SAID in fit.summary():
+                covered.append((low <= truth) & (truth <= high))
+    assert len(covered) >= 8
+    assert np.mean(covered) > 0.9
 
 
 @pytest.mark.exhaustive

@@ -338,6 +338,12 @@ def test_what_is_known_of_longer_parameters_is_kept(tmp_path):
     found = sd.Fit.load(tmp_path / "fit").confidence_interval()
     assert np.isinf(found).any()
     np.testing.assert_array_equal(found, known.confidence_interval())
+    # An intercept that takes part in the second one.
+    together = replace(fit, inference=replace(known.inference, intercepts=np.array([False, True])))
+    together.save(tmp_path / "fit")
+    np.testing.assert_array_equal(sd.Fit.load(tmp_path / "fit").confidence_interval(), [found[0], [-np.inf, np.inf]])
+    with pytest.raises(ValueError, match="says of intercepts is no array"):
+        replace(fit, inference=replace(known.inference, intercepts=np.ones(3, dtype=bool))).save(tmp_path / "fit")
     for outward in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="is no statistic from 0 on"):
             replace(fit, inference=Inference(np.eye(2), "sandwich", outward=outward)).save(tmp_path / "fit")
