@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from symdebias.planning.plan import plan
     from symdebias.privacy import Guarantee, Ledger
-    from symdebias.release import Release, Schema, load
+    from symdebias.release import NoiseDescription, Release, Schema, load
     from symdebias.solvers import (
         Fit,
         dp_lssgd,
@@ -109,7 +109,7 @@ _HOMES = {
     ),
     "planning": ("plan",),
     "privacy": ("Guarantee", "Ledger"),
-    "release": ("Release", "Schema", "load"),
+    "release": ("NoiseDescription", "Release", "Schema", "load"),
     "solvers": (
         "Fit", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "literature", "m_estimate",
         "objective_perturbation", "output_perturbation", "sgd", "sgd_replicates", "step_sizes",
@@ -158,6 +158,7 @@ __all__ = [
     "Loss",
     "MissingDependencyError",
     "NoExactCorrectionError",
+    "NoiseDescription",
     "PrivacyError",
     "RandomizedResponse",
     "Release",

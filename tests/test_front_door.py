@@ -12,8 +12,8 @@ import pytest
 import symdebias as sd
 
 NOUNS = {
-    "Certificate", "CorrectedLoss", "Fit", "Formula", "FractionSurrogate", "Guarantee", "Ledger", "Loss", "Release",
-    "Schema",
+    "Certificate", "CorrectedLoss", "Fit", "Formula", "FractionSurrogate", "Guarantee", "Ledger", "Loss",
+    "NoiseDescription", "Release", "Schema",
 }  # fmt: skip
 MECHANISMS = {
     "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",

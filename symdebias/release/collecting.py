@@ -33,6 +33,7 @@ _WHOLE = 2**53
 _DAYS = ("Y", "M", "W", "D")
 # Types of which equal values are written alike, and so mean the same: 0.0 and -0.0 are not.
 _ALIKE = (str, int, bool)
+_OTHER = "declare all of them, or name one with other = ... that undeclared values count as"
 
 
 def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
@@ -103,7 +104,7 @@ def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]
     missing = [name for name in wanted if name not in names]
     if missing:
         raise ValueError(
-            f"the table has no column named {', '.join(missing)}. Name them as the schema does: {', '.join(wanted)}."
+            f"the table has no column named {', '.join(missing)}. Name them as they are declared: {', '.join(wanted)}."
         )
     return {name: data[name] for name in wanted}, lambda row: f"row {row}"
 
@@ -173,8 +174,9 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
     if labels is None:
         if read is None:
             raise ValueError(
-                f"{column.name} is no finite number in {where()}, and the schema declares "
-                f"{'no categories of it' if column.public else 'it by bounds'}. {_as_number(value)}"
+                f"{column.name} is no finite number in {where()}, and is declared "
+                f"{'without categories' if column.public or column.is_released else 'by bounds'}. "
+                f"{_as_number(column, value)}"
             )
         return read
     if read in labels.values:
@@ -185,11 +187,11 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
         if same:
             return same[0]
     if column.other is None:
+        remedy = "declare all of them" if column.is_released else _OTHER
         listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels.values[:8])
         raise ValueError(
             f"{column.name} has a value in {where()} that was not declared. Its categories are {listed}"
-            f"{', ...' if len(labels.values) > 8 else ''}: {_other_category(value, labels.values)}declare all of them, "
-            "or name one with other = ... that undeclared values count as."
+            f"{', ...' if len(labels.values) > 8 else ''}: {_other_category(value, labels.values)}{remedy}."
         )
     return column.other
 
@@ -225,6 +227,11 @@ def _ready_numbers(column: "Column", values: Any) -> tuple[FloatArray, int | Non
 
 
 def _without_value(column: "Column", where: str) -> str:
+    if column.is_released:
+        return (
+            f"{column.name} is missing in {where}. Each record needs a value, and none is filled where noise is to be "
+            "undone: complete the table; or leave out the records without one, where that hangs on nothing in them."
+        )
     fill = "the middle of its bounds" if column.labels is None else "one of its categories"
     return (
         f"{column.name} is missing in {where}. Each record needs a value: complete the table; or say in the schema "
@@ -232,16 +239,14 @@ def _without_value(column: "Column", where: str) -> str:
     )
 
 
-def _as_number(value: Any) -> str:
+def _as_number(column: "Column", value: Any) -> str:
     """Return what to do about a value that is no number, by its kind and without showing it."""
     if isinstance(value, (bool, np.bool_)):
         return 'It is true or false: declare categories = ["False", "True"], or convert the column to 0 and 1.'
     if isinstance(value, (datetime.date, np.datetime64)):
         return "It is a date: convert the column to a number, such as days since a public day."
-    return (
-        "Correct the value (numbers are written as 1234.5, and dates are none), declare the word for missing values as "
-        "missing = [...], or declare categories."
-    )
+    words = "" if column.is_released else "declare the word for missing values as missing = [...], "
+    return f"Correct the value (numbers are written as 1234.5, and dates are none), {words}or declare categories."
 
 
 def _other_category(value: Any, declared: Sequence[Any]) -> str:

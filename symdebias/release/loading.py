@@ -87,8 +87,8 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     if place.suffix in (".csv", ".parquet") and place.is_file():
         raise FormatError(
             f"{name} is a table, and here a folder with a table and its card is wanted. Ask for the whole folder that "
-            "noised.save() wrote; of a table that another program noised, symdebias.release.Noised(X, y, release, "
-            "seeded=False, hardened=False).save(folder) makes one."
+            "noised.save() wrote; of a table that another program noised, symdebias receive makes one, in Python "
+            "symdebias.NoiseDescription(...).read(table).save(folder)."
         )
     try:
         return _noised(place, in_memory=in_memory)

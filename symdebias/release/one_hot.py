@@ -159,6 +159,14 @@ class OneHot:
             expanded[:, index] = values if code is None else values == code
         return expanded
 
+    def of_column(self, name: str, values: Any) -> dict[str, Any]:
+        """Return a column of true records by its name, a declared one as its indicator columns of 0 and 1."""
+        indicators = self.indicators.get(name)
+        if indicators is None:
+            return {name: values}
+        declared = dict(self.labels)[name].values[-len(indicators) :]
+        return {one: (values == value).astype(float) for one, value in zip(indicators, declared, strict=True)}
+
     def spread(self, values: PerColumn, argument: str) -> PerColumn:
         """Return public numbers per released column: one for a declared column is that of each of its indicators.
 

@@ -39,6 +39,7 @@ from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 from symdebias.release.one_hot import OneHot
 from symdebias.release.remaking import remade
+from symdebias.release.required import BaseRelease
 from symdebias.release.schema import Schema
 from symdebias.release.spelling import as_call
 from symdebias.release.wording import noise_in_words
@@ -48,7 +49,7 @@ _SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per colu
 
 
 @dataclass(frozen=True, init=False)
-class Release:
+class Release(BaseRelease):
     """Which mechanism noises which columns of a record.
 
     Parameters

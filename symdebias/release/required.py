@@ -3,12 +3,15 @@
 from typing import Any
 
 from symdebias.mechanisms import Mechanism
-from symdebias.release.release import Release
+
+
+class BaseRelease:
+    """The base of `symdebias.Release`, by which the modules that it is made of know one."""
 
 
 def require_release(release: Any) -> None:
     """Raise TypeError where something else than a release was given."""
-    if not isinstance(release, Release):
+    if not isinstance(release, BaseRelease):
         remedy = "Wrap it: symdebias.Release(mechanism)" if isinstance(release, Mechanism) else "Pass noised.release"
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. {remedy}.")
 

@@ -37,6 +37,15 @@ class Column:
     fill: Any = None  # What a missing value counts as.
     other: Any = None  # The category that values count as which are not declared.
     outcome: bool = False  # Whether it is released by a mechanism of its own, so that a fit may take it as the target.
+    is_released: bool = False  # Whether its values were released, by another program, and are not to be changed.
+
+    @property
+    def pair(self) -> tuple[Any, Any] | None:
+        """The categories where there are two, which stand for -1 and +1 in a target; None otherwise."""
+        if self.labels is None or len(self.labels.values) != 2:
+            return None
+        low, high = self.labels.values
+        return low, high
 
 
 @dataclass(frozen=True, init=False)
@@ -103,13 +112,13 @@ class Schema:
 
     def __init__(self, source: Any) -> None:
         entries = entries_of(source)
-        _known(entries, _KEYS, "the schema")
-        _required(entries, "epsilon", "the budget of a whole record, such as epsilon = 4.0")
+        require_known(entries, _KEYS, "the schema")
+        required(entries, "epsilon", "the budget of a whole record, such as epsilon = 4.0")
         epsilon = EPSILON.check("epsilon", entries["epsilon"])
         delta = entries.get("delta", 0.0)
         if not (is_number(delta) and delta == 0):
             delta = DELTA.check("delta", delta)
-        declared = _required(entries, "columns", f"a table of columns, such as {_EXAMPLE}")
+        declared = required(entries, "columns", f"a table of columns, such as {_EXAMPLE}")
         if not isinstance(declared, Mapping) or not declared:
             raise ValueError(f"columns={shown(declared, 60)} names no columns. Give each an entry, such as {_EXAMPLE}.")
         columns = tuple(_column(name, entry, _COLUMN_KEYS, f"columns.{name}") for name, entry in declared.items())
@@ -148,10 +157,7 @@ class Schema:
     @property
     def labels(self) -> tuple[Any, Any] | None:
         """The two categories of the target that are released as -1 and +1; None where it has others."""
-        if self.target is None or self.target.labels is None or len(self.target.labels.values) != 2:
-            return None
-        low, high = self.target.labels.values
-        return low, high
+        return None if self.target is None else self.target.pair
 
     def collect(self, data: Any) -> tuple[Table, Any]:
         """Return the columns and the target of true records, as `symdebias.Release.privatize` takes them.
@@ -194,13 +200,15 @@ class Schema:
         return collecting.collected(self, data)
 
 
-def entries_of(source: Any) -> Mapping[str, Any]:
+def entries_of(source: Any, what: str = "schema", entries: str = "epsilon, columns and target") -> Mapping[str, Any]:
     """Return the entries of a schema as they are written, unchecked.
 
     Parameters
     ----------
     source : mapping or path
         As for `Schema`.
+    what, entries : str
+        What messages call it, and what is in it.
 
     Raises
     ------
@@ -211,17 +219,17 @@ def entries_of(source: Any) -> Mapping[str, Any]:
         return source
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(
-            f"a schema is a dict or the path of a TOML file; got {type(source).__name__}. Write one as the page on "
-            "collecting shows."
+            f"a {what} is a dict or the path of a TOML file; got {type(source).__name__}. Pass one with the entries "
+            f"{entries}."
         )
     path = Path(source)
     name = seen(str(path), 200)
     if not path.is_file():
         kind = "is no file" if path.exists() else "is not there"
-        raise FileNotFoundError(f"the schema {name} {kind}. Name a TOML file with epsilon, columns and target.")
+        raise FileNotFoundError(f"the {what} {name} {kind}. Name a TOML file with {entries}.")
     content = path.read_bytes()
     if len(content) > _LONGEST_FILE:
-        raise ValueError(f"the schema {name} has {len(content):,} bytes, and may have {_LONGEST_FILE:,}. Shorten it.")
+        raise ValueError(f"the {what} {name} has {len(content):,} bytes, and may have {_LONGEST_FILE:,}. Shorten it.")
     # Imported where a file is read: no fit needs it. Its error is a ValueError, as that of text that is not UTF-8 is.
     try:
         parsed: dict[str, Any] = importlib.import_module("tomllib").loads(content.decode("utf-8-sig"))
@@ -234,7 +242,8 @@ def entries_of(source: Any) -> Mapping[str, Any]:
         ) from None
 
 
-def _known(entries: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+def require_known(entries: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    """Raise ValueError where an entry is none of these."""
     unknown = [key for key in entries if key not in keys]
     if unknown:
         raise ValueError(
@@ -243,16 +252,17 @@ def _known(entries: Mapping[str, Any], keys: tuple[str, ...], where: str) -> Non
         )
 
 
-def _required(entries: Mapping[str, Any], key: str, what: str) -> Any:
+def required(entries: Mapping[str, Any], key: str, what: str, of: str = "schema") -> Any:
+    """Return an entry that there has to be."""
     if key not in entries:
-        raise ValueError(f"the schema has no entry {key}. Give {what}.")
+        raise ValueError(f"the {of} has no entry {key}. Give {what}.")
     return entries[key]
 
 
 def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
     if not isinstance(entry, Mapping):
         raise TypeError(f"{where}={shown(entry, 60)} is no table of entries. Write it as {_EXAMPLE}.")
-    _known(entry, keys, where)
+    require_known(entry, keys, where)
     public = entry.get("public", False)
     if not isinstance(public, bool):
         raise TypeError(f"{where}.public={shown(public, 60)} must be true or false. Write one of them.")
@@ -265,7 +275,7 @@ def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
             f"such as {_EXAMPLE}; they are not computed from the data, which would be a release of its own."
         )
     bounds = None if bounds is None else checked_bounds(bounds, f"{where}.bounds")
-    labels = None if labels is None else _labels(labels, f"{where}.categories")
+    labels = None if labels is None else declared_labels(labels, f"{where}.categories")
     outcome = entry.get("outcome", False)
     if not isinstance(outcome, bool) or (outcome and public):
         raise ValueError(
@@ -290,7 +300,8 @@ def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
     return made
 
 
-def _labels(values: Any, where: str) -> Labels:
+def declared_labels(values: Any, where: str) -> Labels:
+    """Return the categories of a column, of which there are two and more."""
     if isinstance(values, (list, tuple)) and len(values) < 2:
         raise ValueError(
             f"{where} has {len(values)} {'category' if len(values) == 1 else 'categories'}, and a column needs two or "
@@ -311,7 +322,13 @@ def _target(entry: Any) -> Column | None:
     if not isinstance(name, str):
         raise ValueError(f"target.name={shown(name, 60)} names no column. Give the name of the target's column.")
     checked_names((name,), "target.name")
-    return _column(name, entry, _TARGET_KEYS, "target")
+    column = _column(name, entry, _TARGET_KEYS, "target")
+    if column.public and column.pair is None and column.labels is not None and column.labels.is_text:
+        raise ValueError(
+            f"target.public is for numbers and two categories, and the target has {len(column.labels.values)} of text. "
+            "Leave public out; or write them as numbers in the table, and declare these: categories = [0, 1, 2]."
+        )
+    return column
 
 
 def _words(missing: Any) -> tuple[str, ...]:

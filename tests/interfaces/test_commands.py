@@ -484,7 +484,8 @@ def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
         if any("--json" in action.option_strings for action in command._actions)
     }
     assert takes_json == {
-        "derive", "plan", "privatize", "fit", "evaluate", "predict", "report", "audit", "ledger", "compile", "demo",
+        "derive", "plan", "privatize", "receive", "fit", "evaluate", "predict", "report", "audit", "ledger", "compile",
+        "demo",
     }  # fmt: skip
     (panel,) = strict(printed(capsys, "ledger", folder / "spent.jsonl", "--json"))["populations"]
     assert (panel["population"], panel["total"]) == ("panel", {"epsilon": 60.0, "delta": 1e-5})

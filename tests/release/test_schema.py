@@ -249,6 +249,7 @@ def column(**entries):
     ({"target": {"name": "income"}}, "target has neither bounds nor categories"),
     ({"target": INCOME | {"fill": "low"}}, "target has the unknown entry 'fill'"),
     ({"target": INCOME | {"name": "age"}}, "target.name='age' is also one of the columns"),
+    ({"target": {"name": "t", "categories": ["a", "b", "c"], "public": True}}, "target.public is for numbers and two"),
     ({"columns": {"age": {"public": True}}, "target": INCOME | {"public": True}}, "every column is public"),
     ({"intercept": 1}, "intercept=1 must be true or false"),
     ({"loss": "cubic"}, "loss='cubic' is not in the catalogue. Choose one of cauchy"),
@@ -382,7 +383,7 @@ def test_the_first_record_that_does_not_fit_is_named(values):
 
 
 @pytest.mark.parametrize(("values", "message"), [
-    ([2001, 2002, SECRET, 2004], "year is no finite number in row 2, and the schema declares no categories of it"),
+    ([2001, 2002, SECRET, 2004], "year is no finite number in row 2, and is declared without categories"),
     ([SECRET, 2002, 2003, 2004], "year is no finite number in row 0"),
     (pd.to_datetime(["2001-01-01"] * 4), "It is a date: convert the column to a number"),
     ([True, False, True, True], "It is true or false"),

@@ -12,13 +12,12 @@ from typing import Any
 from symdebias import _files, losses
 from symdebias._domains import OPEN_UNIT
 from symdebias._loss_names import CATALOGUE
-from symdebias.checks import check_records
-from symdebias.checks.scaled import FEWEST
 from symdebias.driver import debias
 from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.interfaces.cli import show, tell, watched
+from symdebias.interfaces.cli.doubts import doubts_of
 from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.cli.labels import labelled
 from symdebias.interfaces.cli.outcome import Outcome
@@ -29,14 +28,11 @@ from symdebias.losses import Loss
 from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import Noised, Release, load
 from symdebias.release.allocation import has_better_design
-from symdebias.release.choosing import apart
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate, summary
 from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.saved_fit import SAVED_FIT
 
-# Of the check of records: sound ones are noted so rarely.
-_FALSE_ALARMS = 1e-6
 # Bytes of a file of Parquet from which on its records are judged block by block.
 _LARGE = 2**28
 
@@ -54,9 +50,14 @@ def fit(options: argparse.Namespace) -> None:
         outcome.require_apart(release, [*([] if known is None else [known.use]), *own.uses])
     loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
     noised, given = _taken_out(noised, known, own, loss)
-    doubts = _doubts(noised, own)
+    doubts = doubts_of(noised, own.scales)
     if doubts:
-        warnings.warn(doubts, stacklevel=2)
+        warnings.warn(
+            f"the records do not fit their card: {doubts}. They were changed after the noise, and a fit that undoes "
+            "the noise of the card is wrong. Ask for them as they were released; in Python sd.checks.check_records "
+            "has the figures.",
+            stacklevel=2,
+        )
     corrected = debias(loss, noised.release, method=options.method, order=options.order)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
@@ -242,26 +243,6 @@ def _with_arguments(name: str, arguments: Sequence[float]) -> Loss:
         )
     made: Loss = make(*arguments)
     return made
-
-
-def _doubts(noised: Noised, own: PerRecord) -> str:
-    """Return what about released records does not fit their card; nothing where all does, or they are too few."""
-    if len(noised.X) < FEWEST:
-        return ""
-    if own.scales:
-        # The noise of these columns is not that of the card.
-        if set(own.scales) == set(noised.release.columns or ()):
-            return ""
-        noised, _ = apart(noised, list(own.scales))
-    check = check_records(noised.release, noised.X, noised.y, false_alarm_rate=_FALSE_ALARMS)
-    if check.fits:
-        return ""
-    named = ", ".join(f"{probe.column} ({probe.name})" for probe in check.flagged)
-    return (
-        f"the records do not fit their card: {named}. They were changed after the noise, and a fit that undoes the "
-        "noise of the card is wrong. Ask for them as they were released; in Python sd.checks.check_records "
-        "has the figures."
-    )
 
 
 def _as_drawn(found: Fit, noised: Noised) -> Fit:

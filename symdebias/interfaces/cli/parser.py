@@ -184,6 +184,13 @@ _COMMANDS = {
         "new folder, in an order that nobody knows. Nothing is written, and no budget is spent, where the table does "
         "not fit.",
     ),
+    "receive": (
+        "receiving:receive",
+        "table --noise --out --format --json",
+        "put a table that another program noised into a new folder, to fit",
+        "Read a table whose records another program noised, as a description of their noise says, and write them with "
+        "their card to a new folder, as privatize does: fit, evaluate and report take it. Nothing is noised.",
+    ),
     "fit": (
         "fitting:fit",
         "folder --loss --arguments --target --features [ --offset --exposure ] --weights --clusters --noise-scale --l2 "
@@ -350,6 +357,13 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "of the features: gaussian:0.5 (its standard deviation), laplace:0.5 (its scale), uniform:0.5 (its "
         "half width) or none (default)",
     },
+    "receive --noise": {
+        "type": Path,
+        "required": True,
+        "default": None,
+        "metavar": "FILE",
+        "help": "the TOML file that says how each column was noised",
+    },
     "compile --noise": {
         "choices": ("gaussian", "laplace"),
         "default": None,
@@ -391,6 +405,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--out": {"type": Path, "required": True},
     "privatize --out": {"help": "the folder, which is not there yet"},
+    "receive --out": {"help": "the folder, which is not there yet"},
     "predict --out": {"help": "the file of predictions (.csv)"},
     "report --out": {"help": "the HTML file"},
     "--output": {"type": Path, "help": "the PNG file to write (default: symdebias-demo-DATA.png)"},
@@ -459,7 +474,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"type": Path, "metavar": "FILE", "help": "the ledger"},
     "fit": {"type": Path, "metavar": "FIT", "help": "the file that fit --save wrote"},
     "folder": {"type": Path, "metavar": "FOLDER"},
-    "fit folder": {"help": "what privatize wrote"},
+    "fit folder": {"help": "what privatize or receive wrote"},
     "evaluate folder": {"help": "released records"},
     "report folder": {"help": "the released records that it was made of"},
     "loss": {"metavar": "LOSS", "help": 'an expression of u and y, as "log(1+exp(-y*u))", or a name'},

@@ -1,0 +1,77 @@
+"""From a table that another program noised to a fit, on the command line."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symdebias.interfaces import cli
+
+PAGE = Path(__file__).parents[2] / "docs" / "released_elsewhere.md"
+
+
+@pytest.fixture
+def survey(tmp_path):
+    """The survey of the page, and the description that it shows."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    age, smokes, year = rng.uniform(20, 60, n), rng.random(n) < 0.3, rng.integers(0, 10, n)
+    says = rng.random(n) < 1 / (1 + np.exp(-((age - 40) / 10 + smokes - 0.1 * year)))
+    age += rng.laplace(scale=8.0, size=n)
+    smokes, says = (np.where(rng.random(n) < 0.9, one, ~one) for one in (smokes, says))
+    rows = zip(age.tolist(), smokes, year, says, strict=True)
+    lines = [f"{a!r},{'yes' if s else 'no'},{t},{'yes' if y else 'no'},x" for a, s, t, y in rows]
+    (tmp_path / "survey.csv").write_text("\n".join(["age,smokes,year,says,name", *lines]) + "\n")
+    written = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    tomllib.loads(written[1])
+    (tmp_path / "noise.toml").write_text(written[1])
+    return tmp_path
+
+
+def received(place, *more):
+    words = [str(place / "survey.csv"), "--noise", str(place / "noise.toml"), "--out", str(place / "received")]
+    return cli.main(["receive", *words, *more])
+
+
+def test_from_a_noised_table_to_a_fit(survey, capsys):
+    assert received(survey) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == f"20,000 records with the card of their noise in {survey / 'received'}"
+    assert "age: Laplace (epsilon 5), standard deviation 11.31" in out
+    assert "year: released as it is" in out
+    assert "plain noise" in out
+    assert "note" not in err
+    assert cli.main(["fit", str(survey / "received"), "--loss", "logistic", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["names"] == ["age", "smokes=yes", "year", "intercept"]
+    away, errors = np.array(answer["theta"]) - [0.1, 1.0, -0.1, -4.0], np.array(answer["standard_errors"])
+    assert np.all(np.abs(away) < 4 * errors)
+    assert errors[0] < 0.01
+    # Nothing is written over.
+    assert received(survey) == 1
+    assert "received" in capsys.readouterr().err
+
+
+def test_noise_that_the_records_do_not_have_is_noted(survey, capsys):
+    text = (survey / "noise.toml").read_text().replace("epsilon = 5.0", "epsilon = 0.5")
+    (survey / "noise.toml").write_text(text)
+    assert received(survey, "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["records_fit_card"] is False
+    assert f"do not fit the noise that {survey / 'noise.toml'} describes: age (" in err
+
+
+def test_a_description_that_is_mistyped_writes_nothing(survey, capsys):
+    text = (survey / "noise.toml").read_text().replace('"laplace"', '"lapalce"')
+    (survey / "noise.toml").write_text(text)
+    assert received(survey) == 1
+    assert "columns.age.noise='lapalce' is not known" in capsys.readouterr().err
+    assert not (survey / "received").exists()
+
+
+def test_it_is_said_that_a_table_is_no_folder(survey, capsys):
+    assert cli.main(["fit", str(survey / "survey.csv"), "--loss", "logistic"]) == 1
+    assert "symdebias receive makes one" in capsys.readouterr().err
