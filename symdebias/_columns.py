@@ -218,7 +218,7 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
         raise ValueError(f"{name} has two columns named {twice[0]}. Give each a name of its own.")
     missing = [one for one in wanted if one not in header]
     if missing:
-        advice = "The first line of the file names the columns: add it, or name the columns in the schema as there."
+        advice = "The first line of the file names the columns: add it, or declare columns as they are called there."
         other = next((mark for mark in ";\t" if any(mark in field for field in header)), None)
         if any("\0" in field for field in header):
             advice = "It is text in UTF-16 that does not say so: save it as CSV in UTF-8."

@@ -50,6 +50,11 @@ def test_from_a_noised_table_to_a_fit(survey, capsys):
     away, errors = np.array(answer["theta"]) - [0.1, 1.0, -0.1, -4.0], np.array(answer["standard_errors"])
     assert np.all(np.abs(away) < 4 * errors)
     assert errors[0] < 0.01
+    # What another program drew is not here to be audited.
+    assert cli.main(["audit", str(survey / "received"), "--samples", "1000"]) == 0
+    assert "another program drew it: what is audited is the law" in capsys.readouterr().err
+    assert cli.main(["audit", str(survey / "received" / "card.json"), "--samples", "1000"]) == 0
+    assert "another program" not in capsys.readouterr().err
     # Nothing is written over.
     assert received(survey) == 1
     assert "received" in capsys.readouterr().err

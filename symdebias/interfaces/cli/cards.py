@@ -47,6 +47,16 @@ def require_fresh(place: Path) -> None:
         )
 
 
+def doubts_of_noise(place: Path) -> str:
+    """Return what an audit does not see of a released folder whose noise was not hardened; nothing of other places."""
+    if _manifest(place).get("hardened", True):
+        return ""
+    return (
+        f"the noise in {place} is plain, or another program drew it: what is audited is the law that its card states, "
+        "by draws of its own."
+    )
+
+
 def has_target(place: Path) -> bool:
     """Return whether records have a target: not those of a released folder whose manifest says that there is none."""
     return _manifest(place).get("target", "") is not None

@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from symdebias._domains import COUNT, EPSILON, POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.interfaces.cli import REFUTED, doubt_delta, show, tell, watched
-from symdebias.interfaces.cli.cards import has_target, release_of, require_fresh
+from symdebias.interfaces.cli.cards import doubts_of_noise, has_target, release_of, require_fresh
 from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
@@ -33,6 +34,8 @@ def audit(options: argparse.Namespace) -> int:
     _RATE.check("--false-alarm", options.false_alarm)
     require_fresh(options.card)
     release = release_of(options.card)
+    if doubts := doubts_of_noise(options.card):
+        warnings.warn(doubts, stacklevel=2)
     tell(f"drawing {options.samples:,} records of each of two inputs, and more where they are told apart")
     check = check_guarantee(
         release, samples=options.samples, confidence=1 - options.false_alarm, has_target=has_target(options.card),
