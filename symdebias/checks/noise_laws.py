@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 import sympy as sp
 from scipy import special
 
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.checks.binomial import at_least, at_most
 from symdebias.mechanisms.base import Noise
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.zonal import ZonalNoise
@@ -63,9 +63,7 @@ class Statistic:
 def binomial_p_values(counts: Any, trials: int, chances: Any) -> FloatArray:
     """Return two-sided p-values of counts: twice the smaller tail, at most 1."""
     counts, chances = np.asarray(counts), np.asarray(chances, dtype=float)
-    tails = np.minimum(
-        scipy.stats.binom.cdf(counts, trials, chances), scipy.stats.binom.sf(counts - 1, trials, chances)
-    )
+    tails = np.minimum(at_most(counts, trials, chances), at_least(counts, trials, chances))
     # What never happens happened, or what always does did not.
     tails = np.where(np.isfinite(tails), tails, 0.0)
     return np.asarray(np.minimum(2 * tails, 1.0))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy
 
 from symdebias._arrays import FloatArray
 from symdebias.checks import noise_laws, streams
+from symdebias.checks.binomial import at_least
 from symdebias.checks.events import Bound, certified_bound
 from symdebias.checks.privacy_loss import composed_loss, log_ratio
 from symdebias.checks.result import Probe, delta_limit, epsilon_limit
@@ -524,7 +524,7 @@ def _least_share(subject: Subject, level: float) -> float:
     for part in subject.parts:
         chance = noise_laws.collision_chance(part.noise, subject.resting.center[part.place])
         counts = np.arange(_STREAM + 1)
-        rates = scipy.stats.binom.sf(counts - 1, _STREAM, chance)
+        rates = at_least(counts, _STREAM, chance)
         seen = np.flatnonzero(rates <= level)
         least = int(seen[0]) if len(seen) else _STREAM
         # Numbers that are drawn afresh agree by chance, too.

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy import special
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
+from symdebias.checks.binomial import at_least, at_most
 from symdebias.checks.scaled import FEWEST, log_p_of_scaling, scaled_how
 from symdebias.codegen.numeric import numeric
 from symdebias.mechanisms import ChannelMechanism, Mechanism
@@ -491,9 +491,9 @@ def _range(middle: float, reach: float, chance: float, name: str, column: FloatA
     n, outside = len(column), int(np.count_nonzero(np.abs(column - middle) > reach))
 
     def power(level: float) -> float:
-        return float(scipy.stats.binom.logcdf(0, n, chance) <= math.log(level))
+        return float(at_most(0, n, chance) <= level)
 
-    log_p = float(scipy.stats.binom.logcdf(outside, n, chance))
+    log_p = _log(at_most(outside, n, chance))
     return _Found("range", name, outside / n, log_p, "records that are all within the range", power)
 
 
@@ -544,9 +544,13 @@ def _clipped(name: str, column: FloatArray, likelier: float) -> _Found:
 
     def power(level: float) -> float:
         needed = next((k for k in range(2, n) if _log_p_of_ties(n, k, likelier) <= math.log(level)), n)
-        return float(scipy.stats.binom.sf(needed - 1, n, 0.05))
+        return float(at_least(needed, n, 0.05))
 
     return _Found("clipped", name, count, found, "a twentieth of the records at one end", power)
+
+
+def _log(chance: float) -> float:
+    return math.log(chance) if chance > 0 else -math.inf
 
 
 def _log_p_of_ties(n: int, count: int, likelier: float = 1.0) -> float:
@@ -566,16 +570,14 @@ def _frequencies(matrix: FloatArray, codes: Any, name: str) -> Iterator[_Found]:
     n = len(codes)
     counts = np.bincount(codes, minlength=matrix.shape[1])
     least, most = matrix.min(axis=0), matrix.max(axis=0)
-    with np.errstate(divide="ignore"):
-        low = scipy.stats.binom.logcdf(counts, n, least)
-        high = scipy.stats.binom.logsf(counts - 1, n, most)
-    place = int(np.argmin(np.minimum(low, high)))
+    tails = np.minimum(at_most(counts, n, least), at_least(counts, n, most))
+    place = int(np.argmin(tails))
     # Two tails of each output.
-    log_p = float(min(low[place], high[place])) + math.log(2 * len(counts))
+    log_p = _log(tails[place]) + math.log(2 * len(counts))
 
     def power(level: float) -> float:
         # The output that is sent most rarely never comes.
         rare = int(np.argmax(least))
-        return float(scipy.stats.binom.logcdf(0, n, least[rare]) + math.log(2 * len(counts)) <= math.log(level))
+        return float(2 * len(counts) * at_most(0, n, least[rare]) <= level)
 
     yield _Found("frequency", name, counts[place] / n, log_p, "an output that never comes", power)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from symdebias._arrays import FloatArray
+from symdebias.checks.binomial import at_least
 
 # How long a forked process may take to send its draws, in seconds.
 _PATIENCE = 60.0
@@ -103,7 +103,7 @@ def coincidence_p_value(first: FloatArray, second: FloatArray, chance: float) ->
     Independent draws agree with at most this chance, each place for itself: the number is at most binomial.
     """
     equal = int(np.count_nonzero(first == second))
-    return float(scipy.stats.binom.sf(equal - 1, len(first), chance)) if equal else 1.0
+    return float(at_least(equal, len(first), chance))
 
 
 def successive_p_value(line: FloatArray, chance: float) -> float:
