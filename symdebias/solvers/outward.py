@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.correction import Correction
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.held import frame_of
 from symdebias.solvers.newton import is_allowed
@@ -25,6 +26,8 @@ _MOVES, _TOLD_APART = (2.0, 1.0, 4.0, 8.0), 1.96
 # Newton's steps of intercepts, on the records that a fit is tested on and then on all, to a score of a standard error:
 # by how much they are still off is taken out of the score that is tested, to first order.
 _STEPS, _STEPS_OF_ALL = 12, 3
+# Of the moves to where a correction has no finite variance any more.
+_HALVINGS = 12
 # Curvatures of so many standard errors are those of fits that the noise does not rule anywhere near.
 _CERTAIN_CURVATURE = 20.0
 
@@ -60,7 +63,8 @@ def longer_parameters(
     parameter that is tested (a score test of one degree of freedom). The set of parameters that pass is a confidence
     set whatever the curvature is (Anderson & Rubin 1949, Annals of Mathematical Statistics 20); where all longer ones
     do, it has no outer end. Tests next to the estimate say less of that than they seem to: they reject wherever there
-    is a minimum to be found, and of records of long parameters that have one no others are fitted.
+    is a minimum to be found, and of records of long parameters that have one no others are fitted. Where the correction
+    has finite variance up to some length, as under Laplace noise, the longest ones are of that: no test is made beyond.
 
     With intercepts the slopes alone are longer, by the second moments of columns less their means. The intercepts are
     at their minimum for these slopes, and the score is the effective one, less what is explained by theirs.
@@ -88,19 +92,19 @@ def longer_parameters(
     parts = [records] if not len(places) or records.tested is records else [records.tested, records]
     passes = [part.derivatives_or_differences(metric, roughly=True)[0] for part in parts]
     largest, shift = 0.0, np.zeros(len(places))
-    for times in _MOVES:
+    farthest = _farthest_allowed(records.correction, theta, step * outwards)
+    for times in dict.fromkeys(min(times, farthest) for times in _MOVES):
         along_means = theta + times * step * outwards
-        if is_allowed(records.correction, along_means):
-            moved = along_means.copy()
-            moved[places] += shift
-            for part, derivatives in zip(parts, passes, strict=True):
-                steps = _STEPS if part is parts[0] else _STEPS_OF_ALL
-                moved, found = _with_best_intercepts(derivatives, moved, places, times * step, steps, part.total)
-            shift = moved[places] - along_means[places]
-            largest = max(largest, _score(found, moved, penalty, _apart(found, outwards, places), records.total))
+        moved = along_means.copy()
+        moved[places] += shift
+        for part, derivatives in zip(parts, passes, strict=True):
+            steps = _STEPS if part is parts[0] else _STEPS_OF_ALL
+            moved, found = _with_best_intercepts(derivatives, moved, places, times * step, steps, part.total)
+        shift = moved[places] - along_means[places]
+        largest = max(largest, _score(found, moved, penalty, _apart(found, outwards, places), records.total))
         if largest >= _TOLD_APART:
             return None
-    told, ends = f"up to {1 + max(_MOVES) * step / length:.2g} times as long", "intervals have"
+    told, ends = f"up to {1 + min(max(_MOVES), farthest) * step / length:.2g} times as long", "intervals have"
     if len(places):
         told = f"with slopes {told} and an intercept to suit"
         ends = "intervals have no end at all where an intercept takes part; others have"
@@ -108,6 +112,17 @@ def longer_parameters(
         f"a score test tells theta from nothing {told} (at most {largest:.2g} standard errors): {ends} no end away "
         "from 0, and none at all where 0 is within them; expected_fit says what records of such a release can tell"
     )
+
+
+def _farthest_allowed(correction: Correction, theta: FloatArray, move: FloatArray) -> float:
+    """Return how many times a move leads to where the correction still has finite variance; the farthest at most."""
+    if is_allowed(correction, theta + max(_MOVES) * move):
+        return max(_MOVES)
+    low, high = 0.0, max(_MOVES)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_allowed(correction, theta + middle * move) else (low, middle)
+    return low
 
 
 def _with_best_intercepts(

@@ -111,6 +111,36 @@ def rare_columns(seed):
     return truth, sd.debias(sd.losses.probit(), release), release.privatize(X, y, random_state=seed)
 
 
+def under_laplace_noise(scale, *, seed, records):
+    rng = np.random.default_rng([seed, 17])
+    X = rng.normal(size=(records, 1))
+    y = np.where(rng.random(records) < expit(2 * X[:, 0]), 1.0, -1.0)
+    release = sd.Release(sd.LaplaceMechanism.from_scale(scale))
+    noised = release.privatize(X, y, random_state=seed)
+    return sd.debias(sd.losses.exponential(), release), noised
+
+
+def test_parameters_are_as_long_as_the_correction_has_finite_variance():
+    """Under Laplace noise of the scale b it has some up to 1/(2 b): no test is made of longer ones."""
+    corrected, noised = under_laplace_noise(0.35, seed=1, records=20_000)
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    records = corrected.records(noised.X, noised.y)
+    metric = noised.X.T @ noised.X / len(noised.X)
+    # One and a half times as long is farther than that, and shorter ones are told from it.
+    assert 1.5 * fit.theta[0] > 1 / 0.7 > fit.theta[0]
+    assert fit.diagnostics["curvature"] < 20
+    assert longer_parameters(records, fit.theta, np.zeros(1), metric, fit.covariance, 5.0) is None
+    assert np.isfinite(fit.confidence_interval()).all()
+    # Of few records those on the way are told as little as the estimate: the largest statistic is of the farthest one.
+    corrected, noised = under_laplace_noise(0.45, seed=2, records=2_000)
+    records, theta = corrected.records(noised.X, noised.y), np.array([1.0])
+    metric = noised.X.T @ noised.X / len(noised.X)
+    largest, note = longer_parameters(records, theta, np.zeros(1), metric, np.array([[0.01]]), 5.0)
+    gradients = corrected.gradient(np.array([1 / 0.9]), noised.X, noised.y)
+    assert largest == pytest.approx(max(gradients.mean() / gradients.std() * math.sqrt(2_000), 0.0), abs=0.01)
+    assert f"up to 1.1 {SAID}" in note
+
+
 def test_an_intercept_goes_along_with_longer_slopes():
     """At three times its own value it is rejected by itself; at its minimum beside such slopes nothing is."""
     truth, corrected, noised = rare_columns(39)
