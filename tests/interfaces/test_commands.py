@@ -188,6 +188,37 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     assert "interval at 0.95" in printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "squared_error")
 
 
+def test_a_loss_of_ones_own_is_fitted_and_judged(folder, capsys, tmp_path):
+    kept, own = tmp_path / "fit.npz", "(1 - y*u)^2"
+    answer = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", own, "--save", kept, "--json"))
+    named = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--json"))
+    assert answer["loss"] == "(-u*y + 1)**2"
+    np.testing.assert_allclose(answer["theta"], named["theta"], rtol=1e-8)
+    np.testing.assert_allclose(answer["standard_errors"], named["standard_errors"], rtol=1e-8)
+    found = json.loads(printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "loss", "--json"))
+    assert found["interval"][0] < found["value"] < found["interval"][1]
+    assert "written" in printed(capsys, "report", kept, folder / "seeded", "--out", tmp_path / "fit.html")
+
+
+def test_a_loss_of_ones_own_takes_numbers_and_an_exposure(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    x, years = rng.uniform(-1, 1, 4_000), rng.uniform(1, 3, 4_000)
+    counts = rng.poisson(years * np.exp(0.5 * x)).astype(float)
+    release = sd.Release(
+        {"x": sd.LaplaceMechanism.from_scale(0.3)}, sd.LaplaceMechanism.from_scale(0.5), noiseless=("years",),
+        fit_intercept=True,
+    )  # fmt: skip
+    X = np.column_stack([x + rng.laplace(scale=0.3, size=4_000), years])
+    y = counts + rng.laplace(scale=0.5, size=4_000)
+    sd.release.Noised(X, y, release, seeded=False, hardened=False).save(tmp_path / "received")
+    answers = [
+        json.loads(printed(capsys, "fit", tmp_path / "received", "--loss", loss, "--exposure", "years", "--json"))
+        for loss in ("exp(u) - y*u", "poisson")
+    ]
+    np.testing.assert_allclose(answers[0]["theta"], answers[1]["theta"], rtol=1e-6)
+    assert abs(answers[0]["theta"][0] - 0.5) < 4 * answers[0]["standard_errors"][0]
+
+
 def test_the_words_of_metrics_are_those_of_the_library():
     for name in (*METRICS, "all"):
         assert parser.parsed(["evaluate", "fit", "folder", "--metric", name]).metric == name

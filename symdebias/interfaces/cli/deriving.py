@@ -1,17 +1,16 @@
 """The command that derives a corrected loss from a text."""
 
 import argparse
-import re
 from collections.abc import Callable
-
-import sympy as sp
 
 from symdebias import _loss_names, losses
 from symdebias.driver import debias
 from symdebias.interfaces.cli import show
+from symdebias.interfaces.cli.expressions import loss_of_expression
+from symdebias.interfaces.cli.parser import is_name
 from symdebias.interfaces.coding import in_labels
 from symdebias.interfaces.symbols import meanings
-from symdebias.losses import Loss, parsing
+from symdebias.losses import Loss
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse, UniformMechanism
 from symdebias.release import Release
 
@@ -20,8 +19,6 @@ _NOISES: dict[str, Callable[[float], Mechanism]] = {
     "laplace": LaplaceMechanism.from_scale,
     "uniform": UniformMechanism,
 }
-# A name, and no expression.
-_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*")
 
 
 def derive(options: argparse.Namespace) -> None:
@@ -88,15 +85,13 @@ def _loss(options: argparse.Namespace) -> Loss:
             raise ValueError("--continuous is for an expression; a loss by name knows its target. Leave it out.")
         made: Loss = getattr(losses, name)()
         return in_labels(made, values)
-    meant = _loss_names.called_here(name) if _WORDS.fullmatch(name) and name not in ("u", "y") else None
+    meant = _loss_names.called_here(name) if is_name(options.loss) else None
     if meant is not None:
         raise ValueError(
             f"the loss {options.loss.strip()!r:.60} is called {meant.replace('_', '-')} here. Write that, or an "
             "expression of the score u and the target y, such as log(1 + exp(-y*u))."
         )
-    u, y = sp.symbols("u y", real=True)
-    expression = parsing.read(parsing.as_typed(options.loss), {"u": u, "score": u, "y": y, "target": y})
-    return Loss(expression, score=u, target=y, target_values=None if options.continuous else values or (-1, 1))
+    return loss_of_expression(options.loss, None if options.continuous else values or (-1, 1))
 
 
 def _mechanism(text: str) -> Mechanism | None:

@@ -18,9 +18,11 @@ from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.interfaces.cli import show, tell, watched
 from symdebias.interfaces.cli.doubts import doubts_of
+from symdebias.interfaces.cli.expressions import loss_of_expression
 from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.cli.labels import labelled
 from symdebias.interfaces.cli.outcome import Outcome
+from symdebias.interfaces.cli.parser import is_name
 from symdebias.interfaces.cli.per_record import PerRecord, columns_with_known_scale
 from symdebias.interfaces.cli.wording import in_options
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
@@ -48,7 +50,7 @@ def fit(options: argparse.Namespace) -> None:
     if outcome is not None:
         release, noised = noised.release, _with_target(noised, outcome, known, own)
         outcome.require_apart(release, [*([] if known is None else [known.use]), *own.uses])
-    loss = loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
+    loss = _loss(options, noised)
     noised, given = _taken_out(noised, known, own, loss)
     doubts = doubts_of(noised, own.scales)
     if doubts:
@@ -65,7 +67,7 @@ def fit(options: argparse.Namespace) -> None:
             corrected, noised.X, noised.y, l2=options.l2, radius=options.radius, progress=watched(options), **given
         )
     except (DivergenceError, InferenceError) as error:
-        designed = _designed(noised.release, options.loss.replace("-", "_"))
+        designed = _designed(noised.release, options.loss.replace("-", "_")) if is_name(options.loss) else ""
         raise type(error)(f"{error}{designed}") from None
     if known is not None:
         found = known.kept(found)
@@ -216,6 +218,17 @@ def _has_units(found: Fit) -> bool:
     """Whether columns were released in other units than the user's."""
     release = found.corrected.release
     return found.theta.ndim == 1 and bool(release.center or release.scale)
+
+
+def _loss(options: argparse.Namespace, noised: Noised) -> Loss:
+    """Return the loss that is fitted: one of the catalogue, or an expression of the score u and the target y."""
+    if is_name(options.loss):
+        return loss_of(options.loss.replace("-", "_"), noised.release, options.arguments)
+    if options.arguments is not None:
+        raise ValueError("--arguments are those of a loss by name. Write the numbers into the expression.")
+    # Labels without noise are known where a folder says what they stand for.
+    values = labels_of(noised.release) or (None if noised.labels is None else (-1.0, 1.0))
+    return loss_of_expression(options.loss, values)
 
 
 def loss_of(name: str, release: Release, arguments: Sequence[float] | None = None) -> Loss:

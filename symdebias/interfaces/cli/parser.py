@@ -17,6 +17,8 @@ PLANNED = tuple(name.replace("_", "-") for name in _loss_names.BY_NAME)
 _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee, 130 Ctrl-C"
 
 
+# What is meant as the name of a loss, known or not, and as no expression.
+_NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_ -]*")
 # Names of the option for the file that is written.
 _WRITTEN = ("--out", "--save", "--output")
 
@@ -141,6 +143,29 @@ def metric(text: str) -> str:
     if said:
         raise argparse.ArgumentTypeError(f"invalid choice: {text!r:.60}. {said}")
     return text
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is meant as the name of a loss, and not as an expression of u and y.
+
+    Examples
+    --------
+    >>> is_name("squared-hinge"), is_name("(y - u)^2"), is_name("u")
+    (True, False, False)
+    """
+    return _NAMES.fullmatch(text.strip()) is not None and text.strip() not in ("u", "y")
+
+
+class _NamesOrExpressions(tuple[str, ...]):
+    """The names of losses, where an expression is taken as well."""
+
+    def __contains__(self, text: object) -> bool:
+        return super().__contains__(text) or not is_name(str(text))
+
+
+def name_or_expression(text: str) -> str:
+    """Return the name of a loss as `with_hyphens` does, or an expression as it is."""
+    return with_hyphens(text) if is_name(text) else text
 
 
 def with_hyphens(text: str) -> str:
@@ -325,7 +350,14 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--level": {"type": float, "default": 0.95, "help": "of the intervals (default: 0.95)"},
     "evaluate --level": {"help": "of the interval (default: 0.95)"},
     "plan --loss": {"type": with_hyphens, "choices": PLANNED, "help": "the model's loss (default: that of the schema)"},
-    "fit --loss": {"type": with_hyphens, "choices": FITTED, "required": True, "help": "the model's loss"},
+    "fit --loss": {
+        "type": name_or_expression,
+        "choices": _NamesOrExpressions(FITTED),
+        "metavar": "LOSS",
+        "required": True,
+        "help": f"the model's loss: one of {', '.join(FITTED)}; or an expression of the score u and the target y, as "
+        '"log(1+exp(-y*u))"',
+    },
     "compile --loss": {
         "nargs": "+",
         "type": with_hyphens,
