@@ -121,10 +121,10 @@ class Estimate:
 
         It is by Student's t where there are `degrees_of_freedom`. The variance of a share m goes with m (1 - m): where
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
-        No interval of a share reaches beyond 0 or 1, and none of R2 beyond 1. Where a denominator is noisy, ends are by the variance that there
-        is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail is farther
-        out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than what
-        labels may change that no record has (`with_other_labels`, for this level).
+        No interval of a share reaches beyond 0 or 1, and none of R2 beyond 1. Where a denominator is noisy, ends are by
+        the variance that there is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail
+        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than
+        what labels may change that no record has (`with_other_labels`, for this level).
 
         Parameters
         ----------
@@ -141,8 +141,8 @@ class Estimate:
         InferenceError
             The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it, or fewer
             than five carry what the metric is a share of. Or one cluster carries that. Or the metric is a share, and
-            the estimate 0 or 1 without a standard error, or farther beyond them than two; or R2 is as far beyond 1. Or all records have one
-            label, and the other may change the value by more than a quarter of a standard error.
+            the estimate 0 or 1 without a standard error, or farther beyond them than two; or R2 is as far beyond 1. Or
+            all records have one label, and the other may change the value by more than a quarter of a standard error.
         """
         self._require_telling()
         level = LEVEL.check("level", level)
