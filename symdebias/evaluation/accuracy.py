@@ -60,7 +60,8 @@ class Accuracy(Metric):
         if self.signs.method == "exact":
             return 0.0, True
         found = []
-        for likely in self.signs.cases(theta, self.label_model):
+        gathered = self.signs.gathered(theta, self.threshold)
+        for likely in (*self.signs.cases(theta, self.label_model), *gathered):
             errors = self.signs.errors(theta, likely.scores, self.threshold) / 2
             found += [
                 np.mean(np.abs(errors)) if labels is None else abs(np.mean(errors * labels)) for labels in likely.labels

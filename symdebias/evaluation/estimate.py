@@ -121,10 +121,10 @@ class Estimate:
 
         It is by Student's t where there are `degrees_of_freedom`. The variance of a share m goes with m (1 - m): where
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
-        No interval of a share reaches beyond 0 or 1. Where a denominator is noisy, ends are by the variance that there
-        is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail is farther
-        out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than what
-        labels may change that no record has (`with_other_labels`, for this level).
+        No interval of a share reaches beyond 0 or 1, and none of R2 beyond 1. Where a denominator is noisy, ends are by
+        the variance that there is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail
+        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than
+        what labels may change that no record has (`with_other_labels`, for this level).
 
         Parameters
         ----------
@@ -141,8 +141,8 @@ class Estimate:
         InferenceError
             The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it, or fewer
             than five carry what the metric is a share of. Or one cluster carries that. Or the metric is a share, and
-            the estimate 0 or 1 without a standard error, or farther beyond them than two. Or all records have one
-            label, and the other may change the value by more than a quarter of a standard error.
+            the estimate 0 or 1 without a standard error, or farther beyond them than two; or R2 is as far beyond 1. Or
+            all records have one label, and the other may change the value by more than a quarter of a standard error.
         """
         self._require_telling()
         level = LEVEL.check("level", level)
@@ -161,6 +161,8 @@ class Estimate:
         if self._is_share:
             # What no share can be is in no interval of one.
             low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+        elif self.metric == "r2":
+            low, high = min(low, 1.0), min(high, 1.0)
         return low, high
 
     def _require_telling(self) -> None:
@@ -189,6 +191,12 @@ class Estimate:
                     f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
                     "tell how rare it is, and an interval would not cover. Give more records."
                 )
+        elif self.metric == "r2" and 1 - self.value + self.bias + _BEYOND * self.standard_error < 0:
+            raise InferenceError(
+                f"r2 is estimated as {self.value:.6g} with a standard error of {self.standard_error:.2g}, and 1 is the "
+                "largest value it has: the squared errors left by the model are lost in the noise of the release. Is "
+                "more noise declared than there is? If not, give more records."
+            )
 
     @property
     def _is_share(self) -> bool:

@@ -191,7 +191,8 @@ class Rate(Metric):
         ratio, error = above / below, math.sqrt(sums.squared_error(sums.only(1))) if sums.low[1] < 0 else 0.0
         hits, predicted, _ = RATES[self.name]
         share, found = float(np.clip(positives, 0.0, 1.0)), []
-        for likely in self.signs.cases(theta, self.label_model):
+        gathered = self.signs.gathered(theta, self.threshold)
+        for likely in (*self.signs.cases(theta, self.label_model), *gathered):
             errors = self.signs.errors(theta, likely.scores, self.threshold) / 2
             for labels in likely.labels:
                 known = share if labels is None else labels

@@ -246,11 +246,12 @@ def _curve(
 
     judge = _Rates("the ROC curve", signs.method, records, positives, signs, levels)
     sums, judged = judge.sums(theta), []
-    cases = signs.cases(theta, "any" if signs.method == "exact" else label_model)
+    common = signs.cases(theta, "any" if signs.method == "exact" else label_model)
     count = len(levels)
     rows: list[list[float]] = []
     for place, threshold in enumerate(levels):
         row = [threshold]
+        cases = [*common, *signs.gathered(theta, threshold)]
         errors = [signs.errors(theta, likely.scores, threshold) / 2 for likely in cases]
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)

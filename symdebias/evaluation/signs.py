@@ -17,7 +17,7 @@ from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread, quantiles
 from symdebias.evaluation.sums import Sums
-from symdebias.evaluation.unfolding import unfolded_scores
+from symdebias.evaluation.unfolding import gathered_scores, unfolded_scores
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.noise import CoordinateNoise
 from symdebias.transforms import surrogate, waves
@@ -163,6 +163,17 @@ class Signs:
             Likely(narrow, (labels(narrow),)),
         ]
 
+    def gathered(self, theta: FloatArray, threshold: float) -> list[Likely]:
+        """Return what a bias has to hold for besides, where true scores seem to be all the same next to a threshold.
+
+        The labels there are those of a place that no label model would have to hit, and may be any.
+        """
+        return [Likely(scores, (None,)) for scores in self._gathered_scores(theta, threshold)]
+
+    def _gathered_scores(self, theta: FloatArray, threshold: float) -> list[FloatArray]:
+        """Return likely scores with one place next to a threshold; none where released ones do not say so."""
+        return []
+
     def _clumped_scores(self, theta: FloatArray) -> list[FloatArray]:
         """Return likely scores that lie together where the released ones say so; none where that is no question."""
         return []
@@ -240,10 +251,18 @@ class SmoothSigns(Signs):
         found = unfolded_scores(released, weights, start, _CLUMPED)
         if found is None:
             return []
+        return [found + share * self._rise(theta) for share in _MOVES]
+
+    def _rise(self, theta: FloatArray) -> float:
+        """Return how far from a threshold a smooth sign is one."""
         at = np.linspace(0.0, _RISE_WITHIN * math.sqrt(self.spread(theta).noise), _RISE_POINTS)
         risen = self.smooth.slope(at) >= _RISEN
-        rise = at[np.argmax(risen)] if risen.any() else at[-1]
-        return [found + share * rise for share in _MOVES]
+        return float(at[np.argmax(risen)] if risen.any() else at[-1])
+
+    def _gathered_scores(self, theta: FloatArray, threshold: float) -> list[FloatArray]:
+        some = self.records.some
+        released, weights = self.scores[theta.tobytes()].taken(some), self.records.weights[some]
+        return gathered_scores(released, weights, self.likely_scores(theta), threshold, self._rise(theta), _CLUMPED)
 
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         return self._step(theta).slope(scores)

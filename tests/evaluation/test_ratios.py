@@ -1,6 +1,7 @@
 """Precision, recall, F1 and R2 from released records: exact by enumeration, errors and intervals by simulation."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -296,6 +297,18 @@ def test_precisions_of_few_predictions_are_within_their_bias():
         assert np.count_nonzero(scores > 0) < 5
         assert found.value < 0.2
         assert low <= 0.9 <= high
+
+
+def test_intervals_of_r2_end_at_1():
+    found = evaluate(THETA, *records(n=200), metric="r2", release=TRUE)
+    near = replace(found, value=0.98, standard_error=0.05, skewness=0.0, degrees_of_freedom=None)
+    assert near.confidence_interval()[1] == 1.0
+    assert abs(near.confidence_interval()[0] - (0.98 - 1.96 * 0.05)) < 1e-3
+    # A denominator that may be next to nothing has no say on what R2 can be.
+    assert replace(near, bending=(0.0, 1.0)).confidence_interval() == (-math.inf, 1.0)
+    assert replace(near, value=1.09).confidence_interval()[1] == 1.0
+    with pytest.raises(InferenceError, match="1 is the largest value"):
+        replace(near, value=1.11).confidence_interval()
 
 
 MARGIN = sd.Release(sd.GaussianMechanism(epsilon=4.0, delta=1e-5, radius=2.0), target="margin")
