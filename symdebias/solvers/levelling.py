@@ -98,8 +98,8 @@ def levelling_of(
     differences, H is that of the estimate. Some thousand records tell the shape, and standard errors the scale.
 
     Where the curvature is uncertain, M is that of the parameter that is tested, and many records tell the shape: of
-    fewer the noise would make another one. Where a channel noises labels M is that of either, whichever has the more
-    variance: a label that was turned over weighs the more the surer the true one would be.
+    fewer the noise would make another one. Where a channel noises labels or a column M is that of either, whichever has
+    the more variance: a label or category that was turned over weighs the more the surer the true one would be.
 
     Beyond the scores that a surrogate was designed for it does not level off where the loss does, but has waves, and
     its variance grows with the noise of longer parameters. A score that is tested is therefore that of the surrogate
@@ -115,8 +115,10 @@ def levelling_of(
     # What a test rejects at that leaves the bias to the interval: from 1.96 without any to 1.64 with a large one.
     rejects = reaches - allowed
     designs = _Designs.of(records, theta, known)
-    # A wrong label counts the more the surer the true one would be, so that the variance of a score has its own way.
-    has_own_variance = isinstance(records.correction.release.target_noise, ChannelNoise)
+    # A wrong label, or category, counts the more the surer the true one would be: the variance of a score has its own
+    # way.
+    correction = records.correction
+    has_own_variance = isinstance(correction.release.target_noise, ChannelNoise) or bool(correction.design.categorical)
     few = _Shape(records.looked_at, theta, penalty, with_meat=has_own_variance)
     part = records.tested
     if curving is not None:

@@ -411,3 +411,41 @@ def test_the_variance_of_a_score_is_the_one_where_the_test_is(seed):
     assert tested(fit.theta[0] + 2.2 * fit.standard_errors[0]) < 1.75
     # On the other side the score is steeper, and standard errors have the end.
     assert low == pytest.approx(fit.theta[0] - 1.96 * fit.standard_errors[0], rel=1e-3)
+
+
+@pytest.mark.parametrize(("seed", "end"), [(20, 2.0), (51, np.inf)])
+def test_the_variance_under_noised_categories_is_the_one_where_the_test_is(seed, end):
+    """Randomized response of a category of 8% that all but decides the label, a probit of 500 records.
+
+    With the variance at the estimate intervals ended where a test comes to 1.5 and 1.2 standard errors.
+    """
+    rng = np.random.default_rng([seed, 43])
+    X = np.column_stack([rng.random(500) > 0.08, rng.normal(size=500)]).astype(float)
+    y = np.where(rng.random(500) < ndtr(X @ [3.0, 1.5] - 2.5), 1.0, -1.0)
+    columns = {"group": sd.RandomizedResponse(3.0, (0, 1))}
+    release = sd.Release(columns, noiseless=("x",), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sd.VarianceWarning)
+        fit = sd.m_estimate(sd.debias(sd.losses.probit(), release), noised.X, noised.y)
+    derivatives = fit.corrected.records(noised.X, noised.y).derivatives()
+
+    def tested(value):
+        theta = fit.theta.copy()
+        for place in np.linspace(theta[0], value, 12)[1:]:
+            theta[2] -= place - theta[0]
+            theta[0] = place
+            for _ in range(20):
+                found = derivatives(theta, True)
+                step = np.linalg.solve(found.hessian[1:, 1:], found.gradient[1:])
+                theta[1:] -= step / max(1.0, np.abs(step).max())
+        found = derivatives(theta, True)
+        own = np.append(1.0, -np.linalg.solve(found.hessian[1:, 1:], found.hessian[1:, 0]))
+        return own @ found.gradient / np.sqrt(own @ found.meat @ own / 500)
+
+    high = fit.confidence_interval()[0, 1]
+    if np.isfinite(end):
+        assert tested(high) == pytest.approx(end, abs=0.1)
+    else:
+        assert high == np.inf
+        assert all(tested(fit.theta[0] + times * fit.standard_errors[0]) < 1.75 for times in (2, 4, 16))
