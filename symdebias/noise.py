@@ -52,7 +52,7 @@ def value_of(expression: sp.Expr, digits: int, values: dict[sp.Symbol, sp.Expr])
     They are not put into it: SymPy looks for the roots of a number that is raised to a power such as that of 0.7, a
     fraction of sixteen digits, and finds no end.
     """
-    return expression.evalf(digits, subs=values, maxn=2000)
+    return expression.evalf(digits, subs=values, maxn=4000)
 
 
 def _real_part(number: complex) -> float:
@@ -161,12 +161,11 @@ class AdditiveNoise:
         # So near 0 that rare but far noise, whose next moments are large, is in its quadratic part too.
         step = sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
         # Next to 0, where sin(a w)/(a w) is no number. Decimal constants may leave it a little from 1.
-        near = sp.Dummy("near", real=True)
-        start = exact.xreplace({FREQUENCY: near})
-        if not abs(complex(value_of(start, 40, {near: step / 10**40})) - 1) < 1e-12:
+        start = value_of(exact, 300, {FREQUENCY: step / 10**20})
+        if not abs(complex(start) - 1) < 1e-12:
             return [complex(math.nan)]
-        curvature = 2 * (start - exact) * 10**240
-        return [complex(value_of(curvature, 40, {near: step / 10**40, FREQUENCY: w})) for w in (step, -step)]
+        values = (value_of(exact, 300, {FREQUENCY: w}) for w in (step, -step))
+        return [complex(2 * (start - value) * 10**240) for value in values]
 
     def _is_symmetric(self) -> bool:
         """Whether the characteristic function is real, at some frequencies of the size of one over the deviation."""

@@ -12,14 +12,14 @@ from typing import Any
 
 import sympy as sp
 
-from symdebias.noise import FREQUENCY, AdditiveNoise, exactly
+from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, exactly
 from symdebias.privacy import precise
 
 ARGUMENT = sp.Symbol("z", real=True)
 # Whole numbers up to this one are left in a formula.
 _WHOLE = 64
 # What kernels compute at all arguments.
-_PRINTED = (sp.exp, sp.log, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.tanh)
+_PRINTED = (sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.sinh, sp.cosh, sp.tanh)
 # The largest E exp(z e) within whose radius the series is found: E exp(z e) has no zero there, and one over it is at
 # most 1/(2 - that).
 _MOST = 1.9
@@ -30,6 +30,13 @@ _RIGHT = (1e-12, 1e-10, 1e-8)
 # Points of a circle that its coefficients are means over, at half of the radius, and how many are found.
 _POINTS, _COEFFICIENTS = 128, 48
 _HALVINGS = 60
+
+
+# Of one that is nowhere 0, where `inverse_moments` has nothing.
+_NO_KERNEL = (
+    "is nowhere 0, but kernels compute it at imaginary arguments, with all digits next to 0, from exponentials, "
+    "logarithms, sines, cosines, tangents and their hyperbolic forms alone: write it in these if it can be"
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,11 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     return InverseMoments(expression, tuple(constants), tuple(numbers))
 
 
+def no_factor_of_waves(noise: AdditiveNoise) -> str:
+    """Return why waves have no factor that kernels compute, as what is said of the characteristic function."""
+    return _NO_KERNEL if noise.undoes_waves else NO_WAVES
+
+
 def _is_right(
     formulas: list[Callable[..., Any]], numbers: list[float], radius: float, series: tuple[Any, ...], share: float
 ) -> bool:
@@ -152,7 +164,9 @@ def moment_function(noise: AdditiveNoise, mp: Any) -> Callable[[Any], Any]:
     # Printed as they are, fractions would be divided in float64.
     fractions = sorted((one for one in exact.atoms(sp.Rational) if not one.is_Integer), key=sp.default_sort_key)
     names = sp.symbols(f"q:{len(fractions)}", cls=sp.Dummy)
-    found = sp.lambdify((ARGUMENT, *names), exact.xreplace(dict(zip(fractions, names, strict=True))), modules=mp)
+    # All that the context has: of itself a context names only some, and others would be those of float64.
+    functions = {name: getattr(mp, name) for name in dir(mp) if not name.startswith("_")}
+    found = sp.lambdify((ARGUMENT, *names), exact.xreplace(dict(zip(fractions, names, strict=True))), functions)
     numbers = [mp.mpf(one.p) / one.q for one in fractions]
     return lambda z: found(z, *numbers)
 

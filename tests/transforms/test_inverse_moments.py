@@ -20,6 +20,8 @@ NOISES = {
     "triangular": AdditiveNoise(0.49 / 6, (sp.sin(HALF * W / 2) / (HALF * W / 2)) ** 2),
     "hyperbolic secant": AdditiveNoise(0.25, 1 / sp.cosh(W / 2), tail_rate=math.pi),
     "logistic": AdditiveNoise(math.pi**2 / 48, sp.pi * W / 4 / sp.sinh(sp.pi * W / 4), tail_rate=4.0),
+    "hyperbolic tangent": AdditiveNoise(1 / 24, sp.tanh(W / 4) / (W / 4), tail_rate=2 * math.pi),
+    "of a logarithm": AdditiveNoise(1.0, 1 / (1 + sp.log(sp.cosh(W))), tail_rate=1.1),
     "two normal laws": AdditiveNoise(0.2, (sp.exp(-(W**2) / 50) + 3 * sp.exp(-19 * W**2 / 150)) / 4),
     "staircase": sd.StaircaseMechanism(epsilon=3.0, bounds=(-1, 1)).noise,
     "discrete staircase": sd.DiscreteStaircaseMechanism(epsilon=2.0, bounds=(0, 3)).noise,
@@ -176,7 +178,7 @@ def test_a_poisson_fit_under_staircase_noise():
 
 def test_waves_are_undone_where_the_characteristic_function_is_nowhere_0():
     assert {name for name, noise in NOISES.items() if noise.undoes_waves} == {
-        "hyperbolic secant", "logistic", "two normal laws", "Laplace",
+        "hyperbolic secant", "logistic", "hyperbolic tangent", "two normal laws", "Laplace",
     }  # fmt: skip
     # A sum of waves that may be 0, beside a positive function.
     assert not AdditiveNoise(2.0, sp.exp(-(W**2) / 2) * sp.cos(W)).undoes_waves
@@ -186,10 +188,20 @@ def test_waves_are_undone_where_the_characteristic_function_is_nowhere_0():
             sd.debias(sd.losses.logistic(), sd.Release({"a": mechanism}))
 
 
+def test_a_positive_formula_that_kernels_do_not_compute_is_refused_for_that():
+    """It was refused for frequencies where it is 0, and has none."""
+    noise = AdditiveNoise(1.0, 1 / (1 + sp.asinh(W) ** 2 / 2), tail_rate=0.8)
+    assert noise.undoes_waves
+    for release in (sd.Release({"a": Known(noise)}), sd.Release(None, Known(noise), noiseless=("a",))):
+        with pytest.raises(sd.NoExactCorrectionError, match="is nowhere 0, but kernels compute it"):
+            sd.debias(sd.losses.huber(), release, method="surrogate")
+
+
 V = VALUE
 DENSITIES = {
     "hyperbolic secant": sp.sech(sp.pi * V),
     "logistic": sp.sech(2 * V) ** 2,
+    "hyperbolic tangent": -4 * sp.log(sp.tanh(sp.pi * sp.Abs(V))) / sp.pi,
     "two normal laws": 5 * sp.exp(-25 * V**2 / 2) / (4 * sp.sqrt(2 * sp.pi))
     + 3 * sp.exp(-75 * V**2 / 38) / (4 * sp.sqrt(2 * sp.pi * sp.Rational(19, 75))),
 }
@@ -199,6 +211,12 @@ def far(name):
     """Return nodes at equal distances and their weights: for smooth densities that fall off sums are exact."""
     nodes = np.arange(-240, 241) / 20
     law = sp.lambdify(VALUE, DENSITIES[name], "numpy")
+    if name == "hyperbolic tangent":
+        # Infinite at 0: sums at equal distances of what takes both ends far out.
+        places = np.arange(-100, 65) / 20
+        sizes = np.exp(places - np.exp(-places))
+        weights = law(sizes) * sizes * (1 + np.exp(-places)) / 20
+        return np.concatenate([-sizes, sizes]), np.concatenate([weights, weights])
     with np.errstate(over="ignore"):
         return nodes, law(nodes) / 20
 
