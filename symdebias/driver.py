@@ -343,7 +343,7 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             return exact
         if math.isnan(inflation):
             # What is unbiased is not given up for a price that nobody knows.
-            reason = "exact: what it costs is not known, as noise of the release states neither a density nor its moments"
+            reason = "exact: what it costs is not known, as noise of the release states neither a density nor moments"
             return CorrectedLoss(loss, release, Exact(), reason=f"{reason} (give AdditiveNoise its density)")
         variance = reference_variance(exact.at(columns_to_show(loss, exact.release)))
         level = "this noise" if settings else f"a score with noise of variance {variance:g}"

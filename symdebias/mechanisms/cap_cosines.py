@@ -67,20 +67,18 @@ class _Cap:
         return math.ldexp(1.0, math.frexp(math.sqrt(self.across / self.dimension) / _FINE)[1] - 1)
 
 
-def rounded_cap_points(unit: FloatArray, rim: float, chance: int, source: Source) -> FloatArray:
-    """Return the first d coordinates of a point of the sphere in R^(d + 1) for each record, shape (n, d).
+def draw_rounded_cap_points(unit: FloatArray, rim: float, chance: int, source: Source) -> None:
+    """Write the first d coordinates of a point of the sphere in R^(d + 1) over each record, shape (n, d).
 
-    The records, shape (n, d), lie in the unit ball up to a rounding, `rim` is gamma, and the point is one of the cap
-    with the probability chance/2^64, else one of the whole sphere. Norms are at most 1, and coordinates whole steps.
+    The records lie in the unit ball up to a rounding, `rim` is gamma, and the point is one of the cap with the
+    probability chance/2^64, else one of the whole sphere. Norms are at most 1, and coordinates whole steps.
     """
-    found = np.empty(unit.shape)
     cap, ball = _Cap(rim, unit.shape[1] + 1, chance), Ball(1.0)
 
     def draw(rows: slice) -> None:
-        found[rows] = _drawn(ball.multiples(unit[rows] * _WITHIN, _PLACE), cap, source).T * cap.step
+        unit[rows] = _drawn(ball.multiples(unit[rows] * _WITHIN, _PLACE), cap, source).T * cap.step
 
     in_parts(len(unit), draw, source, max(1, _BLOCK // cap.dimension))
-    return found
 
 
 def _drawn(places: IntegerArray, cap: _Cap, source: Source) -> FloatArray:
@@ -161,8 +159,8 @@ def _points(
 
     - A normal number n_i is off by at most e_i, that of its pair, and the norm of them by (sum of squared e_i)^(1/2),
       eps of itself, and by (k/2 + 2) u of itself: w_i = n_i/norm by e_i/norm + (eps + (k/2 + 3) u) abs(w_i).
-    - As ||w|| = 1 and ||x|| <= 1, <x, w>/(1 + h) is off by 2 eps + (3k/2 + 7) u. So z_i = w_i - x_i <x, w>/(1 + h) is by
-      e_i/norm + (3 eps + (2k + 11) u) (abs(z_i) + abs(x_i)), where abs(w_i) <= abs(z_i) + abs(x_i).
+    - As ||w|| = 1 and ||x|| <= 1, <x, w>/(1 + h) is off by 2 eps + (3k/2 + 7) u. So z_i = w_i - x_i <x, w>/(1 + h) is
+      by e_i/norm + (3 eps + (2k + 11) u) (abs(z_i) + abs(x_i)), where abs(w_i) <= abs(z_i) + abs(x_i).
     - With L = -log u within 2^-47 + 2^-46 L, sqrt(q) is off by 2^-45 sqrt(1 - gamma^2), and is no larger than
       sqrt(1 - gamma^2), and t by 2^-52 + 2^-46 (1 - gamma^2)/gamma: t x_i + sqrt(q) z_i adds these to it.
     """

@@ -284,7 +284,7 @@ def test_a_record_takes_as_many_words_at_every_budget():
     for epsilon in (9.0, 14.0, 20.0, 30.0):
         source = Counting()
         cap = cap_of(epsilon, None, 3)
-        cap_cosines.rounded_cap_points(np.full((2_000, 3), 0.3), cap.rim, cap.chance, source)
+        cap_cosines.draw_rounded_cap_points(np.full((2_000, 3), 0.3), cap.rim, cap.chance, source)
         counts.append(source.count / 2_000)
     assert max(counts) < 1.1 * min(counts) < 10
 
