@@ -415,6 +415,9 @@ BAD = [
     ({"features": COIN}, TypeError, "noises one column of categories. Name it"),
     ({"features": {("sex", "age"): COIN}}, ValueError, "noises 1 column together; got 2"),
     ({"features": GaussianMechanism}, TypeError, "features must be a mechanism"),
+    # The records themselves, whose == is no answer.
+    ({"features": np.zeros((2, 2))}, TypeError, "features must be a mechanism.*got ndarray"),
+    ({"features": {}}, TypeError, "got dict without entries"),
     ({"features": {"a": 1.0}}, TypeError, "features are noised by mechanisms; got float"),
     ({"features": {"a": None}}, TypeError, "features are noised by mechanisms; got NoneType"),
     ({"features": {1: UNIT}}, TypeError, "sequence of column names; got 1"),
