@@ -217,7 +217,8 @@ if not TYPE_CHECKING:  # for which every name would exist
         if not name.startswith("__") and importlib.util.find_spec(f"symdebias.{name}") is not None:
             with _garbage.uncollected():
                 return importlib.import_module(f"symdebias.{name}")
-        message = f"module 'symdebias' has no attribute {name!r}."
+        # The last full stop is Python's, which may go on with a name of its own.
+        message = f"module 'symdebias' has no attribute {name!r}"
         if name.startswith("__"):
             raise AttributeError(message)
         rooms = {room: value for room in __all__ if isinstance(value := __getattr__(room), ModuleType)}
@@ -229,4 +230,4 @@ if not TYPE_CHECKING:  # for which every name would exist
         if not places:
             alike = difflib.get_close_matches(name, public.values(), n=1)
             places = [place for place, one in public.items() if one in alike]
-        raise AttributeError(f"{message} Use {places[0]}." if places else message)
+        raise AttributeError(f"{message}. Use {places[0]}" if places else message)

@@ -400,8 +400,9 @@ def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequ
     if isinstance(dtype, narwhals.Categorical):
         # By way of text, of which pyarrow before 16 makes no column of categories at once.
         return _made_series(template.name, values, kind).cast(dtype)
-    if dtype == narwhals.Boolean:
-        # True and false were read as categories of these names, and are released by them.
+    if dtype in (narwhals.Boolean, narwhals.Unknown):
+        # True and false were read as categories of these names, and are released by them. Of pyarrow some kinds of text
+        # columns, such as those that are encoded by their runs, are not known.
         return values
     return _made_series(template.name, values, kind, dtype)
 

@@ -111,10 +111,8 @@ class LongTails:
         sums = np.zeros((3, draws)) + np.array([total, max(squares, 0.0), max(fourths, 0.0)])[:, None]
         sums[0] += tails[0][0] * spread * normal.normal(size=draws)
         for (sign, tail), counting, rng in zip(tails, own[::2], own[1::2], strict=True):
-            numbers = tail.drawn(counting.binomial(self.count, len(tail.beyond) / self.count, size=draws), rng)
-            sums[0] += sign * numbers.sum(axis=1)
-            sums[1] += np.square(numbers).sum(axis=1)
-            sums[2] += np.square(np.square(numbers)).sum(axis=1)
+            drawn = tail.drawn(counting.binomial(self.count, len(tail.beyond) / self.count, size=draws), rng)
+            sums += np.array([sign, 1.0, 1.0])[:, None] * drawn
         about = sums[1] - sums[0] ** 2 / self.count
         told = (about > 0) & (about**2 >= fewest * sums[2])
         return reaches_of((mean - sums[0][told]) / np.sqrt(about[told]))
@@ -180,12 +178,17 @@ class _Tail:
         return self.start + self.scale / (1 - self.shape)
 
     def drawn(self, counts: IntegerArray, rng: np.random.Generator) -> FloatArray:
-        """Return so many numbers of the tail in each row, and 0 after them."""
-        most = int(counts.max())
-        # Of more numbers the first are the same.
-        waits = rng.exponential(size=(most, len(counts))).T
-        excess = waits if abs(self.shape) < 1e-9 else np.expm1(self.shape * waits) / self.shape
-        return np.where(np.arange(most) < counts[:, None], self.start + self.scale * excess, 0.0)
+        """Return the sums of so many numbers of the tail, of their squares and of their fourth powers, shape (3, k)."""
+        sums, most, rows = np.zeros((3, len(counts))), int(counts.max()), max(1, int(_NUMBERS) // len(counts))
+        for first in range(0, most, rows):
+            # Of more numbers the first are the same.
+            waits = rng.exponential(size=(min(rows, most - first), len(counts)))
+            excess = waits if abs(self.shape) < 1e-9 else np.expm1(self.shape * waits) / self.shape
+            there = np.arange(first, first + len(waits))[:, None] < counts
+            numbers = np.where(there, self.start + self.scale * excess, 0.0)
+            squares = np.square(numbers)
+            sums += [numbers.sum(axis=0), squares.sum(axis=0), np.square(squares).sum(axis=0)]
+        return sums
 
 
 def _pareto(excess: FloatArray) -> tuple[float, float]:
@@ -198,7 +201,7 @@ def _pareto(excess: FloatArray) -> tuple[float, float]:
     grid = np.arange(1, 31 + int(math.sqrt(count)))
     quarter = float(excess[int(count / 4 + 0.5) - 1])
     thetas = 1 / excess[-1] + (1 - np.sqrt(len(grid) / (grid - 0.5))) / (3 * quarter)
-    shapes = -np.mean(np.log1p(-np.multiply.outer(thetas, excess)), axis=1)
+    shapes = -np.array([np.mean(np.log1p(-theta * excess)) for theta in thetas])
     heights = count * (np.log(thetas / shapes) + shapes - 1)
     weights = np.exp(heights - heights.max())
     theta = float(weights @ thetas / weights.sum())

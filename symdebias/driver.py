@@ -343,7 +343,7 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             return exact
         if math.isnan(inflation):
             # What is unbiased is not given up for a price that nobody knows.
-            reason = "exact: what it costs is not known, as noise of the release states no density"
+            reason = "exact: what it costs is not known, as noise of the release states neither a density nor moments"
             return CorrectedLoss(loss, release, Exact(), reason=f"{reason} (give AdditiveNoise its density)")
         variance = reference_variance(exact.at(columns_to_show(loss, exact.release)))
         level = "this noise" if settings else f"a score with noise of variance {variance:g}"
@@ -363,7 +363,7 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
 
 
 def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:
-    """Return what `gradient_inflation` says of an exact correction; NaN where noise states no density for it.
+    """Return what `gradient_inflation` says of an exact correction.
 
     Raises
     ------
@@ -371,9 +371,6 @@ def _inflation(exact: CorrectedLoss, settings: dict[str, float]) -> float:
         There is none.
     """
     correction = exact.at(columns_to_show(exact.declared, exact.release))
-    noises = [part.own_noise for part in correction.design.linear] + [correction.release.target_noise]
-    if any(isinstance(one, AdditiveNoise) and one.density is None and not one.is_gaussian for one in noises):
-        return math.nan
     return gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
 
 

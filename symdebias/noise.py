@@ -46,6 +46,15 @@ _RANK_TOLERANCE = 1e-11
 _LEAST_SHARE = 1e-6
 
 
+def value_of(expression: sp.Expr, digits: int, values: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
+    """Return an expression at exact numbers to so many digits, however much of it cancels.
+
+    They are not put into it: SymPy looks for the roots of a number that is raised to a power such as that of 0.7, a
+    fraction of sixteen digits, and finds no end.
+    """
+    return expression.evalf(digits, subs=values, maxn=4000)
+
+
 def _real_part(number: complex) -> float:
     """Return a number that is real but for rounding, else NaN."""
     return number.real if abs(number.imag) <= 1e-6 * abs(number.real) else math.nan
@@ -152,19 +161,19 @@ class AdditiveNoise:
         # So near 0 that rare but far noise, whose next moments are large, is in its quadratic part too.
         step = sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
         # Next to 0, where sin(a w)/(a w) is no number. Decimal constants may leave it a little from 1.
-        start = exact.xreplace({FREQUENCY: step / 10**40})
-        if not abs(complex(start.evalf(40, maxn=2000)) - 1) < 1e-12:
+        start = value_of(exact, 300, {FREQUENCY: step / 10**20})
+        if not abs(complex(start) - 1) < 1e-12:
             return [complex(math.nan)]
-        curvatures = (2 * (start - exact.xreplace({FREQUENCY: w})) * 10**240 for w in (step, -step))
-        return [complex(curvature.evalf(40, maxn=2000)) for curvature in curvatures]
+        values = (value_of(exact, 300, {FREQUENCY: w}) for w in (step, -step))
+        return [complex(2 * (start - value) * 10**240) for value in values]
 
     def _is_symmetric(self) -> bool:
         """Whether the characteristic function is real, at some frequencies of the size of one over the deviation."""
         if not self.characteristic_function.has(sp.I):
             return True
         exact, deviation = exactly(self.characteristic_function), math.sqrt(self.variance)
-        values = (exact.xreplace({FREQUENCY: sp.Rational(share / deviation)}) for share in (0.3, 1.0, 1.7))
-        return all(abs(complex(value.evalf(20)).imag) < 1e-9 for value in values)
+        values = (value_of(exact, 20, {FREQUENCY: sp.Rational(share / deviation)}) for share in (0.3, 1.0, 1.7))
+        return all(abs(complex(value).imag) < 1e-9 for value in values)
 
     def _end_of_moments(self) -> float | None:
         """Return about where exponential moments end if that is before the stated rate, else None.
@@ -183,7 +192,7 @@ class AdditiveNoise:
 
         def surely_at(z: float) -> float:
             # An expression may be a difference of nearly equal numbers.
-            found = exact.xreplace({FREQUENCY: -sp.I * sp.Rational(z)}).evalf(30, maxn=2000)
+            found = value_of(exact, 30, {FREQUENCY: -sp.I * sp.Rational(z)})
             return _real_part(complex(found)) if found.is_number and found.is_finite else math.nan
 
         deviation = math.sqrt(self.variance)

@@ -206,7 +206,7 @@ def options():
         for argument, values in (("epsilon", BUDGETS), ("delta", CHANCES), ("record_radius", LENGTHS)):
             for reason, value in values.items():
                 yield entry, f"{argument} {reason}", trained(entry, **{argument: value}), argument
-        for reason, value in {"missing": None, "unknown": "swap", "a number": 1}.items():
+        for reason, value in {"missing": None, "unknown": "swap", "a number": 1, "an array": np.zeros(2)}.items():
             yield entry, f"adjacency {reason}", trained(entry, adjacency=value), "adjacency"
         for reason, value in {"text": "0", "a float": 1.5, "negative": -1}.items():
             yield entry, f"random_state {reason}", trained(entry, random_state=value), "random_state"

@@ -104,12 +104,22 @@ def test_a_room_has_no_public_function_that_it_does_not_list(room):
 def test_a_name_that_is_not_there_is_pointed_out(name, advice):
     with pytest.raises(AttributeError) as raised:
         getattr(sd, name)
-    assert str(raised.value) == f"module 'symdebias' has no attribute {name!r}. Use {advice}."
+    assert str(raised.value) == f"module 'symdebias' has no attribute {name!r}. Use {advice}"
 
 
 def test_an_unknown_name_is_just_unknown():
-    with pytest.raises(AttributeError, match=r"no attribute 'xylophone'\.$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'xylophone'$"):
         _ = sd.xylophone
+
+
+def test_messages_leave_the_last_full_stop_to_python():
+    """It ends them with one before its own "Did you mean"."""
+    for name in ("debais", "xylophone"):
+        with pytest.raises(AttributeError, match=r"[\w']$"):
+            getattr(sd, name)
+    for name in ("logistc", "xylophone"):
+        with pytest.raises(AttributeError, match=r"symdebias\.Loss$"):
+            getattr(sd.losses, name)
 
 
 FIRST_FIT = textwrap.dedent(

@@ -46,6 +46,8 @@ TAILS = {
     "normal plus Laplace": (3.0, sp.exp(-(W**2) / 2) / (1 + W**2), 1.0),
     "rare and far": (0.99 + 0.01 * 18, sp.exp(-(W**2) / 2) * 0.99 + 0.01 / (1 + 9 * W**2), 1 / 3),
     "hyperbolic secant": (1.0, 1 / sp.cosh(W), math.pi / 2),
+    "logistic, in exponentials": (1 / 3, 2 * W / (sp.exp(W) - sp.exp(-W)), math.pi),
+    "a difference of two gamma laws of a decimal shape": (1.4, (1 + W**2) ** -0.7, 1.0),
     "uniform": (1 / 3, sp.sin(W) / W, math.inf),
     "normal plus coin": (2.0, sp.cos(W) * sp.exp(-(W**2) / 2), math.inf),
     "Student's t, of which it is not known": (

@@ -234,18 +234,44 @@ def test_automatic_choice_says_why():
     assert sd.debias(sd.losses.logistic(), laplace).method == "exact"
 
 
-def test_noise_without_a_density_has_the_exact_correction_whose_cost_is_not_known():
-    class Silent(sd.LaplaceMechanism):
-        @property
-        def noise(self):
-            return AdditiveNoise(2.25, sp.exp(-(FREQUENCY**2) / 8) / (1 + FREQUENCY**2), tail_rate=1.0)
+class Silent(sd.LaplaceMechanism):
+    """Noise that states no density."""
 
+    law = AdditiveNoise(2.25, sp.exp(-(FREQUENCY**2) / 8) / (1 + FREQUENCY**2), tail_rate=1.0)
+
+    @property
+    def noise(self):
+        return self.law
+
+
+class Sharp(Silent):
+    """Normal noise, written with a case that it never takes: it states no moments."""
+
+    law = AdditiveNoise(1.0, sp.Piecewise((sp.exp(-(FREQUENCY**2) / 2), FREQUENCY > -(10**9)), (0, True)))
+
+
+class Steep(Silent):
+    """The sum of twelve Laplace numbers."""
+
+    law = AdditiveNoise(24.0, (1 + FREQUENCY**2) ** -12, tail_rate=1.0)
+
+
+def test_noise_without_a_density_has_the_exact_correction_that_its_moments_price():
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(Silent.from_scale(1.0)))
     assert corrected.is_exact
-    assert "no density" in corrected.reason
+    assert corrected.reason == "exact: the noise is undone in closed form"
     # Nor is it given up for a surrogate, for noise of a target that the loss is affine in least of all.
     counts = sd.Release(sd.GaussianMechanism.from_scale(0.2), target=Silent.from_scale(1.0))
     assert sd.debias(sd.losses.poisson(), counts).is_exact
+    passed_over = sd.debias(sd.losses.logistic(), sd.Release({"a": Steep.from_scale(1.0)}))
+    assert passed_over.method == "surrogate"
+    assert "times that of the uncorrected ones at a score with noise of variance 4" in passed_over.reason
+
+
+def test_noise_without_moments_either_has_the_exact_correction_whose_cost_is_not_known():
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(Sharp.from_scale(1.0)))
+    assert corrected.is_exact
+    assert "what it costs is not known, as noise of the release states neither a density nor" in corrected.reason
 
 
 def test_an_exact_correction_of_enormous_variance_is_passed_over():

@@ -82,6 +82,14 @@ def test_categories_stay_categories_and_name_all_that_were_declared():
     assert pa.types.is_dictionary(coded["place"].type)
 
 
+def test_text_that_is_encoded_by_its_runs_is_released_as_text():
+    """It ended in an AssertionError after the noise was drawn, and a ledger had counted it."""
+    runs = pytest.importorskip("pyarrow.compute").run_end_encode(pa.array(COLUMNS["place"].tolist()))
+    sent = noised("pyarrow", COLUMNS | {"place": runs}).X
+    assert sent["place"].type == pa.string()
+    assert set(sent["place"].to_pylist()) <= set(PLACES)
+
+
 def values(table, name):
     return np.asarray(_tables.without_view(table[name]))
 

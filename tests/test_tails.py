@@ -1,11 +1,14 @@
 """Intervals of means of long tails reach as far as what was drawn says of the tail."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import symdebias as sd
-from symdebias._tails import LongTails, _pareto, farthest, tail_count
+from symdebias import _tails
+from symdebias._tails import LongTails, _pareto, _Tail, farthest, tail_count
 from symdebias.evaluation.sums import Powers
 
 
@@ -45,6 +48,22 @@ def test_units_change_nothing_and_signs_change_sides():
     assert above > below > 0
     assert tails_of(1e-9 * numbers).reaches(2.5) == pytest.approx((below, above), rel=1e-6)
     assert tails_of(-numbers).reaches(2.5) == pytest.approx((above, below), rel=1e-9)
+
+
+def test_long_tails_are_drawn_part_by_part(monkeypatch):
+    """The same numbers, with memory for a part: the tails of 10^8 records took 500 MB."""
+    tail = _Tail(np.ones(1), 1.0, 0.4, 2.0)
+    counts, draws = np.random.default_rng(1).integers(2_900, 3_100, size=400), np.random.default_rng(2)
+    whole = 1.0 + 2.0 * np.expm1(0.4 * draws.exponential(size=(counts.max(), 400))) / 0.4
+    whole[np.arange(len(whole))[:, None] >= counts] = 0.0
+    tracemalloc.start()
+    found = tail.drawn(counts, np.random.default_rng(2))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, [np.sum(whole**power, axis=0) for power in (1, 2, 4)], rtol=1e-12)
+    assert most < 25e6 < 3 * whole.nbytes
+    monkeypatch.setattr(_tails, "_NUMBERS", 4_000)
+    np.testing.assert_allclose(tail.drawn(counts, np.random.default_rng(2)), found, rtol=1e-12)
 
 
 @pytest.mark.parametrize("metric", [sd.losses.least_squares(), "r2"], ids=["squared error", "R2"])

@@ -52,7 +52,8 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
 
     It is the ratio of the mean squares of the corrected and of the declared slope at released scores, label noise
     apart; infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
-    is given, and the noise is normal) or the loss has no one score.
+    is given, and the noise is normal) or the loss has no one score. It is NaN where noise states neither a density nor
+    moments of all orders.
     """
     declared, derivation, program = correction.loss, correction.derivation, correction.program
     if len(declared.scores) != 1:
@@ -104,7 +105,10 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
             return 1.0
         drawn.append((math.sqrt(form / group.noise.weight), group.noise))
     for factor, one in drawn:
-        whole = quadrature.rule(single(one), 1, 64)
+        try:
+            whole = quadrature.rule(single(one), 1, 64)
+        except NoExactCorrectionError:
+            return math.nan
         chances = np.maximum(whole.weights, 0)
         noise += factor * rng.choice(whole.points[:, 0], _DRAWS, p=chances / chances.sum())
     u, y = declared.scores[0], declared.target

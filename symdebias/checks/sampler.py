@@ -21,6 +21,7 @@ from symdebias.noise import (
     CoordinateNoise,
     SphericalNoise,
     exactly,
+    value_of,
 )
 from symdebias.transforms import quadrature
 from symdebias.zonal import ZonalNoise
@@ -151,7 +152,7 @@ def characteristic_values(noise: AdditiveNoise | SphericalNoise, variance: float
             values_at.append((w, math.exp(-(frequency**2) / 2), math.exp(-2 * frequency**2)))
             continue
         exact = exactly(noise.characteristic_function)
-        values = [float(exact.xreplace({FREQUENCY: sp.Rational(x)}).evalf(25)) for x in (w, 2 * w)]
+        values = [float(value_of(exact, 25, {FREQUENCY: sp.Rational(x)})) for x in (w, 2 * w)]
         values_at.append((w, values[0], values[1]))
     return values_at
 

@@ -351,10 +351,28 @@ def _derivative(
 ) -> sp.Expr:
     """Return a derivative out of one of lower order, kept short: powers of expit are polynomials."""
     if len(scores) == 1:
-        return second_derivative(known[powers[0] - 1,], scores[0])
+        return _by_factors(second_derivative(known[powers[0] - 1,], scores[0]), scores[0])
     return _limits.expand_around_forms(
         _limits.diff(expression, *(score for score, power in zip(scores, powers, strict=True) for _ in range(power)))
     )
+
+
+def _by_factors(total: sp.Expr, score: sp.Symbol) -> sp.Expr:
+    """Return a sum of functions of a score, those of each label together, with what is of the label taken out.
+
+    Multiplied out, each of them would stand there once for each term of the label's indicator.
+    """
+    factors: dict[sp.Expr, list[sp.Expr]] = {}
+    for term in sp.Add.make_args(total):
+        factor, function = term.as_independent(score, as_Add=False)
+        factors.setdefault(function, []).append(factor)
+    sums: dict[sp.Expr, list[sp.Expr]] = {}
+    for function, parts in factors.items():
+        number, factor = sp.Add(*parts).as_content_primitive()
+        if factor.could_extract_minus_sign():
+            number, factor = -number, -factor
+        sums.setdefault(factor, []).append(number * function)
+    return sp.Add(*(factor * sp.Add(*functions) for factor, functions in sums.items()))
 
 
 def _families(

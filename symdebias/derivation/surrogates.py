@@ -30,12 +30,12 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.derivation.universal import Factor, column_factors, group_factor, normal_factor
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import NO_WAVES, AdditiveNoise, ChannelNoise, CoordinateNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surrogate, waves
 from symdebias.transforms.channel import rational
 from symdebias.transforms.exponential import Mode
-from symdebias.transforms.moments import ARGUMENT, inverse_moments
+from symdebias.transforms.moments import ARGUMENT, inverse_moments, no_factor_of_waves
 from symdebias.zonal import ZonalNoise
 
 # Where parts are looked at to see whether they are even, odd, or vanish, in their units.
@@ -528,7 +528,8 @@ def _target_factor(terms: ExponentialSum, noise: AdditiveNoise) -> Factor:
     is_finite = noise.inverse_polynomial is not None or noise.inverse_differences is not None
     moments = inverse_moments(noise) if noise.undoes_waves and not is_finite else None
     if moments is None and not is_finite:
-        raise NoExactCorrectionError(f"the characteristic function {noise.formula} of the target's noise {NO_WAVES}.")
+        why = no_factor_of_waves(noise)
+        raise NoExactCorrectionError(f"the characteristic function {noise.formula} of the target's noise {why}.")
     taylor = noise.inverse_taylor(terms.modes[0].order)
 
     def factor(index: int, k: int) -> sp.Expr:

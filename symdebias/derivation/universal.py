@@ -20,10 +20,10 @@ from symdebias.codegen.score.tables import ChannelTable
 from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, even_coefficients
 from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.noise import NO_WAVES, AdditiveNoise
+from symdebias.noise import AdditiveNoise
 from symdebias.release.design import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum, spherical_factor
-from symdebias.transforms.moments import ARGUMENT, constant_of_column, inverse_moments
+from symdebias.transforms.moments import ARGUMENT, constant_of_column, inverse_moments, no_factor_of_waves
 from symdebias.zonal import ZonalNoise
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
@@ -210,7 +210,8 @@ def _by_form(
         assert part.own_noise is not None
         known = _form(part.own_noise, order, waves=waves)
         if known is None:
-            raise NoExactCorrectionError(f"the characteristic function {part.own_noise.formula} {NO_WAVES}.")
+            why = no_factor_of_waves(part.own_noise)
+            raise NoExactCorrectionError(f"the characteristic function {part.own_noise.formula} {why}.")
         form, numbers = known
         found.setdefault(form, {})[part] = numbers
     return found

@@ -405,7 +405,7 @@ def estimated_on(
 
 def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
     """Raise ValueError where a metric or an option of it is not known."""
-    if not isinstance(metric, Loss) and metric not in METRICS:
+    if not isinstance(metric, Loss) and not is_choice(metric, METRICS):
         called = f" {called_here(metric)}".rstrip() if isinstance(metric, str) else ""
         if callable(metric) and hasattr(metric, "__name__"):
             called = f" A loss is called first: {metric.__name__}()."

@@ -25,4 +25,5 @@ if not TYPE_CHECKING:  # for which every name would exist
             f"{f'Here it is called {meant}. ' if meant else ''}Take one of {', '.join(__all__)}, or declare a "
             "symdebias.Loss."
         )
-        raise AttributeError(f"{message}. {remedy}")
+        # The last full stop is Python's, which may go on with a name of its own.
+        raise AttributeError(f"{message}. {remedy}".removesuffix("."))

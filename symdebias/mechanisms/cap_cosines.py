@@ -44,6 +44,8 @@ _FINE = 2.0**20
 _BLOCK = 1 << 15
 # How close to gamma the product of a cosine and a uniform number is in doubt.
 _CLOSE = 2.0**-40
+# Terms of a sum that are added up one after the other.
+_TOGETHER = 32
 
 
 @dataclass(frozen=True)
@@ -65,20 +67,18 @@ class _Cap:
         return math.ldexp(1.0, math.frexp(math.sqrt(self.across / self.dimension) / _FINE)[1] - 1)
 
 
-def rounded_cap_points(unit: FloatArray, rim: float, chance: int, source: Source) -> FloatArray:
-    """Return the first d coordinates of a point of the sphere in R^(d + 1) for each record, shape (n, d).
+def draw_rounded_cap_points(unit: FloatArray, rim: float, chance: int, source: Source) -> None:
+    """Write the first d coordinates of a point of the sphere in R^(d + 1) over each record, shape (n, d).
 
-    The records, shape (n, d), lie in the unit ball up to a rounding, `rim` is gamma, and the point is one of the cap
-    with the probability chance/2^64, else one of the whole sphere. Norms are at most 1, and coordinates whole steps.
+    The records lie in the unit ball up to a rounding, `rim` is gamma, and the point is one of the cap with the
+    probability chance/2^64, else one of the whole sphere. Norms are at most 1, and coordinates whole steps.
     """
-    found = np.empty(unit.shape)
     cap, ball = _Cap(rim, unit.shape[1] + 1, chance), Ball(1.0)
 
     def draw(rows: slice) -> None:
-        found[rows] = _drawn(ball.multiples(unit[rows] * _WITHIN, _PLACE), cap, source).T * cap.step
+        unit[rows] = _drawn(ball.multiples(unit[rows] * _WITHIN, _PLACE), cap, source).T * cap.step
 
     in_parts(len(unit), draw, source, max(1, _BLOCK // cap.dimension))
-    return found
 
 
 def _drawn(places: IntegerArray, cap: _Cap, source: Source) -> FloatArray:
@@ -151,35 +151,50 @@ def _points(
     angles: IntegerArray,
     cap: _Cap,
 ) -> tuple[FloatArray, FloatArray, BooleanArray]:
-    """Return points in steps, what a coordinate may be off by in radii, and which are not known so well.
+    """Return points in steps, what coordinates may be off by in radii, and which points are not known so well.
 
     Notes
     -----
-    Directions are off by what pairs are, over the norm, and by a rounding for each term of a sum. With L = -log u
-    within 2^-47 + 2^-46 L: sqrt(q) is off by 2^-45 sqrt(1 - gamma^2), and t by 2^-52 + 2^-46 (1 - gamma^2)/gamma. The
-    reflection doubles what its arguments are off by at most.
+    To first order, for u = 2^-53, k roundings in a sum, and doubled, which is more than all else:
+
+    - A normal number n_i is off by at most e_i, that of its pair, and the norm of them by (sum of squared e_i)^(1/2),
+      eps of itself, and by (k/2 + 2) u of itself: w_i = n_i/norm by e_i/norm + (eps + (k/2 + 3) u) abs(w_i).
+    - As ||w|| = 1 and ||x|| <= 1, <x, w>/(1 + h) is off by 2 eps + (3k/2 + 7) u. So z_i = w_i - x_i <x, w>/(1 + h) is
+      by e_i/norm + (3 eps + (2k + 11) u) (abs(z_i) + abs(x_i)), where abs(w_i) <= abs(z_i) + abs(x_i).
+    - With L = -log u within 2^-47 + 2^-46 L, sqrt(q) is off by 2^-45 sqrt(1 - gamma^2), and is no larger than
+      sqrt(1 - gamma^2), and t by 2^-52 + 2^-46 (1 - gamma^2)/gamma: t x_i + sqrt(q) z_i adds these to it.
     """
-    dimension = cap.dimension
+    dimension, roundings = cap.dimension, _TOGETHER + cap.dimension // _TOGETHER
     normal, radius, unclear = normal_vectors(lengths, angles)
-    squares = np.cumsum(np.square(normal[:dimension]), axis=0)
+    squares = np.square(normal[:dimension])
     # Points of the cap leave the last coordinate out.
-    norm = np.sqrt(np.where(inside, squares[-2], squares[-1]))
-    rough = np.sqrt(np.einsum("ij,ij->j", radius, radius)) * 2.0**-46 + 2.0**-51 / np.minimum(radius.min(axis=0), 1.0)
-    off = 2 * (rough / norm + dimension * 2.0**-52)
+    norm = np.sqrt(_sums(squares[:-1]) + np.where(inside, 0.0, squares[-1]))
+    pairs = radius * 2.0**-46 + 2.0**-53 / radius
+    even = pairs.max(axis=0) / norm
+    share = 3 * np.sqrt(_sums(np.square(pairs))) / norm + (2 * roundings + 13) * 2.0**-53
     points = normal[: dimension - 1] / norm
+    sizes = np.abs(points)
     # Places are whole numbers whose squares sum to 2^60 at most.
     mine = places[inside]
     height = np.sqrt((2**60 - np.einsum("ij,ij->i", mine, mine)).astype(np.float64)) * _PLACE
     record, across = mine.T * _PLACE, points[:, inside]
     sine, cosine = _cosines(falls, cap)
-    across -= record * (np.einsum("ij,ij->j", record, across) / (1 + height))
+    across -= record * (_sums(record * across) / (1 + height))
+    sizes[:, inside] = np.abs(across) + np.abs(record)
     points[:, inside] = cosine * record + sine * across
-    off[inside] *= math.sqrt(cap.across)
-    off[inside] += 2.0**-44 * math.sqrt(cap.across) + 2.0**-46 * cap.across / cap.rim
-    off += 2.0**-50
+    longest = math.sqrt(cap.across)
+    even[inside] *= longest
+    share[inside] = longest * (share[inside] + 2.0**-45) + 2.0**-51 + 2.0**-46 * cap.across / cap.rim
     unclear[inside] |= few_bits(falls)
     points /= cap.step
-    return points, off, unclear
+    return points, 2 * (even + share * sizes), unclear
+
+
+def _sums(terms: FloatArray) -> FloatArray:
+    """Return the sums of columns, each with as many roundings as are added up at a time, and one for each time."""
+    if len(terms) <= _TOGETHER:
+        return np.asarray(terms.sum(axis=0))
+    return np.asarray(np.add.reduceat(terms, np.arange(0, len(terms), _TOGETHER), axis=0).sum(axis=0))
 
 
 def _exact_square(mp: Any, fall: Any, cap: _Cap) -> Any:

@@ -16,7 +16,7 @@ from symdebias.mechanisms import directions
 from symdebias.mechanisms.sampling import Source, in_parts
 
 # Records that are noised together, and points that are drawn for them at a time: they fit a cache.
-_BLOCK, _AT_A_TIME = 8192, 32768
+BLOCK, _AT_A_TIME = 8192, 32768
 # Searches of fewer than so many times `draws.MANY` coordinates end sooner than a kernel is compiled.
 _LONG_SEARCH = 8
 
@@ -70,7 +70,7 @@ def cap_points(lifts: FloatArray, rim: float, chance: int, trials: float, source
         for index, coordinate in enumerate(vectors):
             found[block, index] = coordinate / size
 
-    in_parts(len(lifts), search, source, _BLOCK)
+    in_parts(len(lifts), search, source, BLOCK)
     return found
 
 

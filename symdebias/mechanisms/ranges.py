@@ -24,6 +24,7 @@ from symdebias._arrays import (
     places_among,
 )
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
+from symdebias._names import composed
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, over_chunks
 from symdebias.mechanisms.clipping import (
@@ -468,6 +469,11 @@ class Labels(Range):
     def is_text(self) -> bool:
         """Whether the labels are text."""
         return isinstance(self.values[0], str)
+
+    @cached_property
+    def by_letters(self) -> dict[str, Any]:
+        """The labels by their texts with accents as parts of letters, the first of several that are then one."""
+        return {composed(str(value)): value for value in reversed(self.values)}
 
     @property
     def is_number_pair(self) -> bool:

@@ -135,15 +135,22 @@ def noised(
 
 
 def with_radial_noise(
-    values: FloatArray, inside: Numbers | Ball, scale: float, dimension: int, source: Source
+    values: FloatArray,
+    inside: Numbers | Ball,
+    scale: float,
+    dimension: int,
+    source: Source,
+    *,
+    in_place: bool = False,
 ) -> FloatArray:
     """Return rows with the first coordinates of vectors of density exp(-|b|/scale), rounded exactly to a grid.
 
-    The rows, shape (n, k), lie within the range, which has bounds; the noise has k coordinates or more.
+    The rows, shape (n, k), lie within the range, which has bounds; the noise has k coordinates or more. Rows that are
+    given up are replaced by what is returned `in_place`.
     """
     # As many steps for the standard deviation of a coordinate as other noise has for its scale.
     step = step_for(scale * math.sqrt(dimension + 1), inside.sensitivity)
-    released, origin = np.empty(values.shape), inside.origin(step)
+    released, origin = values if in_place else np.empty(values.shape), inside.origin(step)
 
     def draw(rows: slice) -> None:
         places = inside.multiples(values[rows], step)

@@ -10,7 +10,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.mechanisms import cap_cosines, cap_points, directions, sampling
-from symdebias.mechanisms.base import Mechanism, VectorColumns
+from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns
 from symdebias.mechanisms.cap_law import CapLaw, cosine_density, share_of_cap
 from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.ranges import Ball
@@ -22,6 +22,8 @@ _NUMERICAL = 1e-6
 # Records that take more points than this and D, in the mean, are drawn by their cosine first: that takes as long for
 # few columns, and longer for many, of which some are in doubt.
 _FEW_TRIALS = 16
+# Numbers of records that are lifted to the sphere at a time.
+_LIFTED = 2**21
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,23 +170,30 @@ class SphericalCapMechanism(Mechanism):
         """Return the noise of all coordinates as one group: the point of a sphere is one for all."""
         return shared_columns(self, vector)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, SphericalCapMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         rows = values.reshape(len(values), -1)
-        lifts = lifted(rows / self.radius)
-        dimension = lifts.shape[1]
+        # Points are written over the records, whose only copy this is.
+        unit = np.divide(rows, self.radius, out=rows if values.flags.writeable else None)
+        dimension = unit.shape[1] + 1
         rim = self.law.rim(dimension)
         # Asked of simulations as well, which refuse what a collection would.
         cap_chance = chance_of_cap(self.law, dimension) if by_cosine(self.law, dimension) else None
         if not source.hardened:
             share, inside = self.law.share(dimension), self.law.chance_inside(dimension)
-            points = sampling.simulated_cap_points(lifts, rim, share, inside, source)[:, :-1]
+            unit[:] = sampling.simulated_cap_points(lifted(unit), rim, share, inside, source)[:, :-1]
         elif cap_chance is not None:
-            points = cap_cosines.rounded_cap_points(lifts[:, :-1], rim, cap_chance, source)
+            cap_cosines.draw_rounded_cap_points(unit, rim, cap_chance, source)
         else:
             chance, trials = chance_outside(self.law, dimension), self.law.trials(dimension)
-            points = cap_points.cap_points(lifts, rim, chance, trials, source)[:, :-1]
-        sent: FloatArray = (self.radius * points).reshape(values.shape)
-        return sent
+            size = cap_points.BLOCK * max(1, _LIFTED // (cap_points.BLOCK * dimension))
+            for start in range(0, len(unit), size):
+                part = unit[start : start + size]
+                part[:] = cap_points.cap_points(lifted(part), rim, chance, trials, source)[:, :-1]
+        unit *= self.radius
+        return unit.reshape(values.shape)
 
 
 def lifted(unit: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, is_number
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism, VectorColumns
+from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns
 from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.laplace import laplace_noise
 from symdebias.mechanisms.ranges import Ball, scale_of
@@ -263,8 +263,11 @@ class SphericalLaplaceMechanism(Mechanism):
             )
         return shared_columns(type(self).from_scale(self.scale, radius=self.radius, padded=self.padded), vector)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, SphericalLaplaceMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        width = 1 if values.ndim == 1 else values.shape[1]
+        width, given_up = 1 if values.ndim == 1 else values.shape[1], values.flags.writeable
         if self.dimension not in (None, width):
             raise ValueError(
                 f"the mechanism noises {self.dimension} columns together; the values have the shape {values.shape}. "
@@ -272,12 +275,12 @@ class SphericalLaplaceMechanism(Mechanism):
             )
         hardened = source.hardened and self.guarantee is not None
         if width == 1 and hardened:
-            return rounded.noised(values, self.range, self.scale, rounded.laplace, source)
+            return rounded.noised(values, self.range, self.scale, rounded.laplace, source, in_place=given_up)
         if width == 1:
             return values + sampling.laplace_noise(self.scale, values.shape, source)
         drawn = SphericalLaplaceNoise(self.scale, width, self.padded).ambient
         if hardened:
-            return rounded.with_radial_noise(values, self.range, self.scale, drawn, source)
+            return rounded.with_radial_noise(values, self.range, self.scale, drawn, source, in_place=given_up)
         return values + sampling.radial_noise_rows(self.scale, len(values), drawn, source)[:, :width]
 
 

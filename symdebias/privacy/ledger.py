@@ -460,7 +460,8 @@ class Ledger:
 
     def summary(self) -> str:
         """Return totals, what is spent, and a line for each release, as a table to print."""
-        state = self._now()
+        known = self._read()
+        state = self._known(known)
         lines = [f"{self._population}: {len(state.entries)} releases in {self._path}"]
         for columns, total in ((None, state.total), *state.limits):
             assert total is not None
@@ -474,6 +475,11 @@ class Ledger:
             count = "" if entry.records is None else f"  {entry.records:,} records"
             note = f"  ({entry.note})" if entry.note else ""
             lines.append(f"  {entry.number:>5}  {entry.time:%Y-%m-%d %H:%M:%S}Z{count}  {parts}{note}")
+        if known.torn:
+            lines.append(
+                f"  the file ends with {len(known.torn):,} bytes that are no whole line and do not count: what they "
+                "were for did not go out if a crash left them, and did if this is a copy that was cut short"
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -486,7 +492,10 @@ class Ledger:
         return lines
 
     def _now(self) -> _State:
-        state = self._state(self._read())
+        return self._known(self._read())
+
+    def _known(self, lines: Lines) -> _State:
+        state = self._state(lines)
         if state.total is None:
             raise self._unknown()
         return state

@@ -181,11 +181,9 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
         return read
     if read in labels.values:
         return read
-    if labels.is_text:
-        # Letters with accents are written in two ways that are one text.
-        same = [one for one in labels.values if composed(str(one)) == composed(str(read))]
-        if same:
-            return same[0]
+    # Letters with accents are written in two ways that are one text.
+    if labels.is_text and (same := labels.by_letters.get(composed(str(read)))) is not None:
+        return same
     if column.other is None:
         remedy = "declare all of them" if column.is_released else _OTHER
         listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels.values[:8])

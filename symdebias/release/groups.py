@@ -59,10 +59,11 @@ def _groups(features: Any, one_hot: OneHot) -> Groups:
                 f"{type(features).__name__} noises one column of categories. Name it: features={{name: mechanism}}."
             )
         return ((None, features),)
-    if not isinstance(features, Mapping) or not features:
+    is_mapping = isinstance(features, Mapping)
+    if not (is_mapping and features):
         raise TypeError(
             "features must be a mechanism, a mapping from columns to mechanisms, or None; got "
-            f"{kind_of(features)}{' without entries' if features == {} else ''}. "
+            f"{kind_of(features)}{' without entries' if is_mapping else ''}. "
             "Pass a mechanism, such as GaussianMechanism(epsilon, delta, radius)."
         )
     groups = []

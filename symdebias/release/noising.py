@@ -57,6 +57,7 @@ def noised_records(
         _arrays.check_same_index(X, y)
     is_own = _is_own(matrix, X)
     released = standardised(matrix, columns, release.center, release.scale, in_place=is_own)
+    is_own = is_own or not np.may_share_memory(released, matrix)
     if release.coupling is not None:
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)

@@ -134,8 +134,9 @@ class Fit:
         def __getattr__(self, name: str) -> Any:
             """Say what a name of scikit-learn or statsmodels is called here."""
             own = _CALLED.get(name)
-            told = f" Use {own}." if own else ""
-            raise AttributeError(f"a Fit has no attribute {name!r}.{told}", name=name, obj=self)
+            told = f". Use {own}" if own else ""
+            # The last full stop is Python's, which may go on with a name of its own.
+            raise AttributeError(f"a Fit has no attribute {name!r}{told}", name=name, obj=self)
 
     @classmethod
     def of(

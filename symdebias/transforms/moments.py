@@ -12,14 +12,14 @@ from typing import Any
 
 import sympy as sp
 
-from symdebias.noise import FREQUENCY, AdditiveNoise, exactly
+from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, exactly
 from symdebias.privacy import precise
 
 ARGUMENT = sp.Symbol("z", real=True)
 # Whole numbers up to this one are left in a formula.
 _WHOLE = 64
 # What kernels compute at all arguments.
-_PRINTED = (sp.exp, sp.log, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.tanh)
+_PRINTED = (sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.sinh, sp.cosh, sp.tanh)
 # The largest E exp(z e) within whose radius the series is found: E exp(z e) has no zero there, and one over it is at
 # most 1/(2 - that).
 _MOST = 1.9
@@ -27,9 +27,19 @@ _MOST = 1.9
 # The first is taken where the formula is right from there on, with its derivatives by the argument in radii.
 _SERIES = ((sp.Rational(1, 4), 12), (sp.Rational(1, 2), 26))
 _RIGHT = (1e-12, 1e-10, 1e-8)
+# How large E exp(z e) is where formulas end, so that its fifteenth power is in the range of float64: derivatives are
+# divided by powers. How often the way there is doubled at most.
+_LARGEST, _DOUBLINGS = 1e20, 40
 # Points of a circle that its coefficients are means over, at half of the radius, and how many are found.
 _POINTS, _COEFFICIENTS = 128, 48
 _HALVINGS = 60
+
+
+# Of one that is nowhere 0, where `inverse_moments` has nothing.
+_NO_KERNEL = (
+    "is nowhere 0, but kernels compute it at imaginary arguments, with all digits next to 0, from exponentials, "
+    "logarithms, sines, cosines, tangents and their hyperbolic forms alone: write it in these if it can be"
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ def constant_of_column(place: int) -> sp.Symbol:
 def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     """Return one over E exp(z e) for real z within the tail rate, or None where it is nothing that kernels compute.
 
+    Where E exp(z e) is beyond 1e20 it is no number: derivatives of a quotient would be 0 there, and are not.
+
     For z = i w it is one over the characteristic function at w, where that is nowhere 0.
 
     Examples
@@ -89,7 +101,8 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
         sp.lambdify((ARGUMENT, *constants), direct.diff(ARGUMENT, order), "math") for order in range(len(_RIGHT))
     ]
     if _is_right(formulas, numbers, radius, series, 0.0):
-        return InverseMoments(direct, tuple(constants), tuple(numbers))
+        expression = direct if noise.tail_rate < math.inf else sp.Piecewise((direct, _is_within(noise, constant)))
+        return InverseMoments(expression, tuple(constants), tuple(numbers))
     known = (one for one in _SERIES if _is_right(formulas, numbers, radius, series, float(one[0])))
     share, terms = next(known, (None, 0))
     if share is None:
@@ -99,8 +112,14 @@ def inverse_moments(noise: AdditiveNoise) -> InverseMoments | None:
     square, near = ARGUMENT**2 * unit**2, sp.Integer(0)
     for number in map(constant, reversed(series[:terms])):
         near = square * (number + near)
-    expression = sp.Piecewise((1 + near, sp.Abs(ARGUMENT) * unit < share), (direct, True))
+    within = True if noise.tail_rate < math.inf else _is_within(noise, constant)
+    expression = sp.Piecewise((1 + near, sp.Abs(ARGUMENT) * unit < share), (direct, within))
     return InverseMoments(expression, tuple(constants), tuple(numbers))
+
+
+def no_factor_of_waves(noise: AdditiveNoise) -> str:
+    """Return why waves have no factor that kernels compute, as what is said of the characteristic function."""
+    return _NO_KERNEL if noise.undoes_waves else NO_WAVES
 
 
 def _is_right(
@@ -120,6 +139,20 @@ def _is_right(
         if not abs(found - float(wanted)) <= off:
             return False
     return True
+
+
+def _is_within(noise: AdditiveNoise, constant: Callable[[Any], sp.Symbol]) -> Any:
+    """Return that E exp(z e), which is finite for all z, is not too large."""
+    mp = precise.context()
+    moments = moment_function(noise, mp)
+    low = high = moment_radius(noise, moments, mp)
+    for _ in range(_DOUBLINGS):
+        if mp.re(moments(high)) < _LARGEST:
+            low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mp.re(moments(middle)) < _LARGEST else (low, middle)
+    return sp.Abs(ARGUMENT) * constant(1 / low) < 1
 
 
 def _in_constants(expression: sp.Expr, constant: Callable[[Any], sp.Symbol]) -> sp.Expr:
@@ -152,7 +185,9 @@ def moment_function(noise: AdditiveNoise, mp: Any) -> Callable[[Any], Any]:
     # Printed as they are, fractions would be divided in float64.
     fractions = sorted((one for one in exact.atoms(sp.Rational) if not one.is_Integer), key=sp.default_sort_key)
     names = sp.symbols(f"q:{len(fractions)}", cls=sp.Dummy)
-    found = sp.lambdify((ARGUMENT, *names), exact.xreplace(dict(zip(fractions, names, strict=True))), modules=mp)
+    # All that the context has: of itself a context names only some, and others would be those of float64.
+    functions = {name: getattr(mp, name) for name in dir(mp) if not name.startswith("_")}
+    found = sp.lambdify((ARGUMENT, *names), exact.xreplace(dict(zip(fractions, names, strict=True))), functions)
     numbers = [mp.mpf(one.p) / one.q for one in fractions]
     return lambda z: found(z, *numbers)
 

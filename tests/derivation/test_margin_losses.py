@@ -92,3 +92,12 @@ def test_kernels_of_a_margin_loss_have_its_derivatives():
     np.testing.assert_allclose(corrected.gradient(theta, X, y), losses[:, None] * moves, rtol=1e-11, atol=1e-14)
     hessian = (moves * losses[:, None]).T @ moves / 50 - 0.16 * losses.mean() * np.eye(2)
     np.testing.assert_allclose(corrected.mean_hessian(theta, X, y), hessian, rtol=1e-11, atol=1e-14)
+
+
+def test_labels_stand_once_beside_the_functions_of_the_score():
+    """Multiplied out, each term of the derivatives stood there four times: 556 operations, and twice the time."""
+    sizes = []
+    for target in (None, sd.RandomizedResponse(2.0)):
+        release = sd.Release({name: sd.LaplaceMechanism.from_scale(0.2) for name in "abc"}, target=target)
+        sizes.append(sp.count_ops(sd.debias(sd.losses.probit(), release, method="exact").at(3).program.expression))
+    assert sizes[0] < sizes[1] < 2.5 * sizes[0]

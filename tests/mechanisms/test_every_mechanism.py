@@ -367,6 +367,23 @@ def test_values_that_were_noised_in_their_place_are_not_noised_again(name):
     np.testing.assert_array_equal(sent, kept)
 
 
+@pytest.mark.parametrize("epsilon", [2.0, 20.0], ids=["by trials", "by cosine"])
+@pytest.mark.parametrize("kind", [sd.SphericalCapMechanism, sd.SphericalLaplaceMechanism])
+def test_vectors_of_spherical_noise_stand_where_clipped_ones_did(kind, epsilon):
+    """A cap took four copies of the records. Those that are not given up are left, and have the same noise."""
+    mechanism, rows = kind(epsilon, radius=1.0), np.full((20, 3), 0.4)
+    kept, given_up = mechanism.clip(rows), mechanism.clip(rows)
+    sent = mechanism.noise_in_place(given_up, sampling.source(None))
+    assert np.shares_memory(sent, given_up.values)
+    mechanism.add_noise(kept, sampling.source(None))
+    np.testing.assert_array_equal(kept.values, rows)
+    seeded = [
+        draw(mechanism.clip(rows), sampling.source(5, "hardened"))
+        for draw in (mechanism.noise_in_place, mechanism.add_noise)
+    ]
+    np.testing.assert_array_equal(*seeded)
+
+
 def test_values_given_up_to_a_draw_that_failed_are_not_noised_again(monkeypatch):
     mechanism, source = sd.RandomizedResponse(1.0), sampling.source(None)
     clipped = mechanism.clip(np.ones(4))

@@ -337,6 +337,16 @@ def test_a_line_that_was_cut_short_is_no_release(book, path):
     assert len(sd.Ledger(path, "people").entries) == 2
 
 
+def test_a_summary_says_that_a_file_is_cut_short(book, path):
+    """A copy without the end of its last line said that nothing was spent, and that every line was right."""
+    book.charge(PURE)
+    assert "no whole line" not in book.summary()
+    path.write_bytes(path.read_bytes()[:-20])
+    told = sd.Ledger(path, "people").summary()
+    assert "nothing spent" in told
+    assert " bytes that are no whole line and do not count" in told
+
+
 def test_a_crash_while_a_cut_line_is_set_right(book, path):
     """Two crashes, one after another, at any place of either."""
     whole = path.read_bytes()

@@ -362,6 +362,16 @@ def test_a_target_without_noise_is_a_copy():
     np.testing.assert_array_equal(noised.y, y)
 
 
+def test_records_that_are_centred_are_clipped_where_they_stand(monkeypatch):
+    """They were copied twice. The array that was given is left as it is."""
+    release, X = Release(UNIT, center={"x0": 0.5}, scale={"x1": 2.0}).bind(("x0", "x1")), np.full((5, 2), 0.7)
+    taken, whole = [], type(UNIT).clip_in_place
+    monkeypatch.setattr(type(UNIT), "clip_in_place", lambda self, values: taken.append(values) or whole(self, values))
+    release.privatize(X, random_state=0)
+    assert len(taken) == 1
+    np.testing.assert_array_equal(X, 0.7)
+
+
 # ---- coefficients in original units ----------------------------------------------------------------------
 
 
@@ -405,6 +415,9 @@ BAD = [
     ({"features": COIN}, TypeError, "noises one column of categories. Name it"),
     ({"features": {("sex", "age"): COIN}}, ValueError, "noises 1 column together; got 2"),
     ({"features": GaussianMechanism}, TypeError, "features must be a mechanism"),
+    # The records themselves, whose == is no answer.
+    ({"features": np.zeros((2, 2))}, TypeError, "features must be a mechanism.*got ndarray"),
+    ({"features": {}}, TypeError, "got dict without entries"),
     ({"features": {"a": 1.0}}, TypeError, "features are noised by mechanisms; got float"),
     ({"features": {"a": None}}, TypeError, "features are noised by mechanisms; got NoneType"),
     ({"features": {1: UNIT}}, TypeError, "sequence of column names; got 1"),

@@ -23,7 +23,7 @@ from symdebias._columns import Table
 from symdebias.derivation import is_margin_loss
 from symdebias.exceptions import PrivacyError
 from symdebias.losses.meaning import is_residual_loss, meaning_of
-from symdebias.release import Schema
+from symdebias.release import Schema, collecting
 from symdebias.release.allocation import arguments_of, centre_and_scale, has_better_design, require_within
 
 AGE, HOURS = {"bounds": [17, 90]}, {"bounds": [1, 99], "fill": 40}
@@ -656,6 +656,17 @@ def test_a_budget_beyond_that_of_a_cap_is_told_in_the_words_of_a_schema():
         sd.Release.from_schema(schema)
     for other in ({"delta": 1e-6}, {"design": "apart"}, {"epsilon": 30.0}):
         assert sd.Release.from_schema(schema | other).guarantee.epsilon > 29
+
+
+def test_undeclared_texts_are_composed_once_each(monkeypatch):
+    """Not once for each declared category, of which there may be hundreds."""
+    composed = []
+    monkeypatch.setattr(collecting, "composed", lambda text: composed.append(text) or text)
+    places = [f"place {number}" for number in range(50)]
+    schema = sd.Schema({"epsilon": 1.0, "columns": {"place": {"categories": places, "other": places[0]}}})
+    found, _ = schema.collect({"place": ["elsewhere", places[7], "nowhere", "elsewhere"]})
+    assert found["place"].tolist() == [places[0], places[7], places[0], places[0]]
+    assert composed == ["elsewhere", "nowhere"]
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])

@@ -189,7 +189,7 @@ def test_a_fit_is_shown_in_a_line_and_names_of_other_libraries_lead_to_ours():
     for name, own in (("coef_", "coefficients"), ("params", "theta"), ("bse", "standard_errors"), ("pvalues", "frame")):
         with pytest.raises(AttributeError, match=rf"a Fit has no attribute '{name}'. Use .*{own}"):
             getattr(fit, name)
-    with pytest.raises(AttributeError, match="a Fit has no attribute 'thta'"):
+    with pytest.raises(AttributeError, match=r"a Fit has no attribute 'thta'$"):
         _ = fit.thta
     assert not hasattr(fit, "__array__")
     assert repr(pickle.loads(pickle.dumps(fit))) == repr(copy.deepcopy(fit)) == repr(fit)

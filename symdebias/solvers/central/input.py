@@ -247,7 +247,7 @@ def input_perturbation(
 
 
 def _check_words(adjacency: Any, server: Any) -> None:
-    if adjacency != "replace-one":
+    if not is_choice(adjacency, ("replace-one",)):
         raise ValueError(
             f"adjacency={adjacency!r:.60} is not that of input perturbation: the noise of each record depends on the "
             "number of records, which is public, and a local guarantee compares two values of one record. Give "

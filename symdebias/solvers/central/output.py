@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, Interval
+from symdebias._domains import DELTA, EPSILON, Interval, is_choice
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
@@ -130,7 +130,7 @@ def output_perturbation(
     """
     epsilon, delta = EPSILON.check("epsilon", epsilon), _DELTA.check("delta", delta)
     l2 = _L2.check("l2", l2)
-    if adjacency == "add-remove":
+    if is_choice(adjacency, ("add-remove",)):
         raise ValueError(
             'adjacency="add-remove" protects the number of records, and the noise of output perturbation is a multiple '
             'of 1/n, which would give it away. It must be "replace-one". Use that, or objective_perturbation.'
