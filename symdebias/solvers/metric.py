@@ -49,7 +49,9 @@ def of_curvatures(hessian: FloatArray) -> FloatArray:
     those of a positive semidefinite matrix; 1 where all of them are 0.
     """
     sizes = np.abs(np.diag(hessian))
-    mixed = np.divide(hessian**2, sizes[:, None], out=np.zeros_like(hessian), where=sizes[:, None] > 0)
+    # Squares that overflow are found by whoever asks.
+    with np.errstate(over="ignore"):
+        mixed = np.divide(hessian**2, sizes[:, None], out=np.zeros_like(hessian), where=sizes[:, None] > 0)
     found = np.maximum(sizes, mixed.max(axis=0, initial=0.0))
     return np.diag(np.where(found > 0, found, 1.0))
 

@@ -100,6 +100,8 @@ def newton(
         gradient = before.gradient + penalty * theta
         try:
             metric = near.metric_at(before.hessian + ridge)
+            if not np.all(np.isfinite(metric)):
+                raise np.linalg.LinAlgError("squares of the curvature overflow")
             matrix, least = positive(before.hessian + ridge, metric, _FLAT * curved, share_kept)
             move = near.minimiser(theta, gradient, matrix) - theta
         except np.linalg.LinAlgError as error:

@@ -7,6 +7,7 @@ import gradient_moments
 import numpy as np
 import pandas as pd
 import pytest
+import sympy as sp
 from instances import records
 from scipy import optimize, stats
 from scipy.linalg import eigh
@@ -1011,3 +1012,16 @@ def test_few_far_targets_do_not_tell_how_far_a_surrogate_reaches(share, by):
     fit = sd.m_estimate(sd.debias(sd.losses.expectile(0.3), release), noised.X, noised.y)
     assert np.all(np.abs(fit.theta - truth) < 4 * fit.standard_errors)
     assert np.all(fit.bias_bound < fit.standard_errors)
+
+
+def test_curvatures_whose_squares_overflow_are_refused():
+    """A loss of the sixth degree in its parameter, from 1e40: the curvature is 1e161."""
+    x, t, y = sp.symbols("x t y", real=True)
+    loss = sd.Loss.of_features((t**3 * x - y) ** 2, features=[x], parameters=[t], target=y)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 1))
+    noised = X + 0.3 * rng.normal(size=X.shape)
+    corrected = sd.debias(loss, sd.Release({"x": sd.GaussianMechanism.from_scale(0.3)}))
+    assert sd.m_estimate(corrected, noised, 8 * X[:, 0], start=[1.0]).theta == pytest.approx([2.0], abs=0.05)
+    with pytest.raises(sd.exceptions.DivergenceError, match=r"lost to rounding at theta of norm 1e\+40"):
+        sd.m_estimate(corrected, noised, 8 * X[:, 0], start=[1e40])
