@@ -25,14 +25,15 @@ from symdebias.mechanisms import (
     UniformMechanism,
 )
 from symdebias.release.collecting import columns_read
-from symdebias.release.columns import checked_names
+from symdebias.release.entries import columns_of, entries_of, intercept_of, require_known, target_of
 from symdebias.release.noised import Noised
 from symdebias.release.release import Release
-from symdebias.release.schema import Column, declared_labels, entries_of, require_known, required
+from symdebias.release.schema import Column, declared_labels
 
 _NAME = "noise description"
 _KEYS = ("columns", "target", "intercept")
 _NO_NOISE = "none"
+_EXAMPLE_OF_TARGET = 'target = { name = "ill", noise = "randomized_response", keep = 0.9, categories = ["no", "yes"] }'
 _EXAMPLE = 'age = { noise = "laplace", scale = 8.0 } or smokes = { noise = "none" }'
 
 
@@ -152,25 +153,14 @@ class NoiseDescription:
     def __init__(self, source: Any) -> None:
         entries = entries_of(source, _NAME, "columns and target")
         require_known(entries, _KEYS, f"the {_NAME}")
-        declared = required(entries, "columns", f"a table of columns, such as {_EXAMPLE}", _NAME)
-        if not isinstance(declared, Mapping) or not declared:
-            raise ValueError(f"columns={shown(declared, 60)} names no columns. Give each an entry, such as {_EXAMPLE}.")
-        checked_names(tuple(declared), "columns")
+        declared = columns_of(entries, _EXAMPLE, _NAME)
         made = [_column(name, entry, f"columns.{name}", is_target=False) for name, entry in declared.items()]
-        target, of_target = (None, None) if "target" not in entries else _target(entries["target"])
+        target, of_target = _target(target_of(entries, declared, _EXAMPLE_OF_TARGET))
         columns = tuple(column for column, _ in made)
-        if target is not None and target.name in declared:
-            raise ValueError(
-                f"target.name={shown(target.name, 80)} is also one of the columns. Name the target once: leave it out "
-                "of columns."
-            )
         if all(column.public for column in columns) and (target is None or target.public):
             raise ValueError(
                 'noise = "none" is said of every column, so that nothing is to be undone. Say which noise there is.'
             )
-        intercept = entries.get("intercept", True)
-        if not isinstance(intercept, bool):
-            raise TypeError(f"intercept={shown(intercept, 60)} must be true or false. Write one of them.")
         features: dict[Any, Mechanism] = {column.name: mechanism for column, mechanism in made if mechanism is not None}
         public = [column for column in columns if column.public]
         categories = {column.name: column.labels.values for column in public if column.labels is not None}
@@ -178,7 +168,7 @@ class NoiseDescription:
             features or None,
             of_target,
             noiseless=tuple(column.name for column in public),
-            fit_intercept=intercept,
+            fit_intercept=intercept_of(entries),
             categories=categories or None,
         )
         for field, value in {"columns": columns, "target": target, "release": release}.items():
@@ -222,16 +212,10 @@ class NoiseDescription:
         return Noised(X, y, self.release, seeded=False, hardened=False, target_name=name, labels=labels)
 
 
-def _target(entry: Any) -> tuple[Column, Mechanism | None]:
-    if not isinstance(entry, Mapping):
-        raise TypeError(
-            f"target={shown(entry, 60)} is no table of entries. Write it as "
-            'target = { name = "ill", noise = "randomized_response", keep = 0.9, categories = ["no", "yes"] }.'
-        )
-    name = entry.get("name")
-    if not isinstance(name, str):
-        raise ValueError(f"target.name={shown(name, 60)} names no column. Give the name of the target's column.")
-    checked_names((name,), "target.name")
+def _target(declared: tuple[str, Any] | None) -> tuple[Column | None, Mechanism | None]:
+    if declared is None:
+        return None, None
+    name, entry = declared
     return _column(name, {key: value for key, value in entry.items() if key != "name"}, "target", is_target=True)
 
 

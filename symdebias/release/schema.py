@@ -4,25 +4,22 @@ It is written down before the data are seen, as a dict or a TOML file, and nothi
 `symdebias.release.allocation` makes a release of it.
 """
 
-import importlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from symdebias import _loss_names
 from symdebias._columns import Table
-from symdebias._domains import DELTA, EPSILON, RADIUS, is_number, seen, shown
+from symdebias._domains import DELTA, EPSILON, RADIUS, is_number, shown
 from symdebias.mechanisms.ranges import Labels, checked_bounds
 from symdebias.release import collecting
-from symdebias.release.columns import checked_names
+from symdebias.release.entries import columns_of, entries_of, intercept_of, require_known, required, target_of
 
 DESIGNS = ("apart", "margin", "joint")
-_LONGEST_FILE = 10_000_000
 _KEYS = ("epsilon", "delta", "loss", "design", "norm", "intercept", "missing", "columns", "target")
 _COLUMN_KEYS = ("bounds", "categories", "public", "fill", "other", "outcome")
 _TARGET_KEYS = ("name", "bounds", "categories", "public", "other")
+_EXAMPLE_OF_TARGET = 'target = { name = "income", categories = ["low", "high"] }'
 _EXAMPLE = 'age = { bounds = [18, 90] } or sex = { categories = ["f", "m"] }'
 
 
@@ -118,23 +115,12 @@ class Schema:
         delta = entries.get("delta", 0.0)
         if not (is_number(delta) and delta == 0):
             delta = DELTA.check("delta", delta)
-        declared = required(entries, "columns", f"a table of columns, such as {_EXAMPLE}")
-        if not isinstance(declared, Mapping) or not declared:
-            raise ValueError(f"columns={shown(declared, 60)} names no columns. Give each an entry, such as {_EXAMPLE}.")
+        declared = columns_of(entries, _EXAMPLE)
         columns = tuple(_column(name, entry, _COLUMN_KEYS, f"columns.{name}") for name, entry in declared.items())
-        checked_names(tuple(column.name for column in columns), "columns")
-        target = _target(entries.get("target"))
-        names = [column.name for column in columns]
-        if target is not None and target.name in names:
-            raise ValueError(
-                f"target.name={shown(target.name, 80)} is also one of the columns. Name the target once: leave it out "
-                "of columns."
-            )
+        target = _target(target_of(entries, declared, _EXAMPLE_OF_TARGET))
         if all(column.public for column in columns) and (target is None or target.public):
             raise ValueError("every column is public, so that nothing is private. Leave public out of those that are.")
-        intercept = entries.get("intercept", True)
-        if not isinstance(intercept, bool):
-            raise TypeError(f"intercept={shown(intercept, 60)} must be true or false. Write one of them.")
+        intercept = intercept_of(entries)
         loss = _loss(entries.get("loss"))
         for field, value in {
             "columns": columns,
@@ -200,65 +186,6 @@ class Schema:
         return collecting.collected(self, data)
 
 
-def entries_of(source: Any, what: str = "schema", entries: str = "epsilon, columns and target") -> Mapping[str, Any]:
-    """Return the entries of a schema as they are written, unchecked.
-
-    Parameters
-    ----------
-    source : mapping or path
-        As for `Schema`.
-    what, entries : str
-        What messages call it, and what is in it.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError, TypeError
-        There is no such file, or none of TOML.
-    """
-    if isinstance(source, Mapping):
-        return source
-    if not isinstance(source, (str, os.PathLike)):
-        raise TypeError(
-            f"a {what} is a dict or the path of a TOML file; got {type(source).__name__}. Pass one with the entries "
-            f"{entries}."
-        )
-    path = Path(source)
-    name = seen(str(path), 200)
-    if not path.is_file():
-        kind = "is no file" if path.exists() else "is not there"
-        raise FileNotFoundError(f"the {what} {name} {kind}. Name a TOML file with {entries}.")
-    content = path.read_bytes()
-    if len(content) > _LONGEST_FILE:
-        raise ValueError(f"the {what} {name} has {len(content):,} bytes, and may have {_LONGEST_FILE:,}. Shorten it.")
-    # Imported where a file is read: no fit needs it. Its error is a ValueError, as that of text that is not UTF-8 is.
-    try:
-        parsed: dict[str, Any] = importlib.import_module("tomllib").loads(content.decode("utf-8-sig"))
-        return parsed
-    except (ValueError, RecursionError) as error:
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else seen(str(error), 200).rstrip(".")
-        raise ValueError(
-            f"{name} is not a TOML file: {reason}. Write entries as key = value, text between quotes, lists between "
-            "brackets."
-        ) from None
-
-
-def require_known(entries: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
-    """Raise ValueError where an entry is none of these."""
-    unknown = [key for key in entries if key not in keys]
-    if unknown:
-        raise ValueError(
-            f"{where} has the unknown entry {shown(unknown[0], 80)}. Its entries are {', '.join(keys)}. Correct the "
-            "spelling, or leave it out."
-        )
-
-
-def required(entries: Mapping[str, Any], key: str, what: str, of: str = "schema") -> Any:
-    """Return an entry that there has to be."""
-    if key not in entries:
-        raise ValueError(f"the {of} has no entry {key}. Give {what}.")
-    return entries[key]
-
-
 def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
     if not isinstance(entry, Mapping):
         raise TypeError(f"{where}={shown(entry, 60)} is no table of entries. Write it as {_EXAMPLE}.")
@@ -310,19 +237,10 @@ def declared_labels(values: Any, where: str) -> Labels:
     return Labels.declared(values, where)
 
 
-def _target(entry: Any) -> Column | None:
-    if entry is None:
+def _target(declared: tuple[str, Any] | None) -> Column | None:
+    if declared is None:
         return None
-    if not isinstance(entry, Mapping):
-        raise TypeError(
-            f"target={shown(entry, 60)} is no table of entries. Write it as "
-            'target = { name = "income", categories = ["low", "high"] }.'
-        )
-    name = entry.get("name")
-    if not isinstance(name, str):
-        raise ValueError(f"target.name={shown(name, 60)} names no column. Give the name of the target's column.")
-    checked_names((name,), "target.name")
-    column = _column(name, entry, _TARGET_KEYS, "target")
+    column = _column(*declared, _TARGET_KEYS, "target")
     if column.public and column.pair is None and column.labels is not None and column.labels.is_text:
         raise ValueError(
             f"target.public is for numbers and two categories, and the target has {len(column.labels.values)} of text. "

@@ -18,7 +18,7 @@ from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibi
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.privacy.ledger import populations
-from symdebias.release.schema import entries_of
+from symdebias.release.entries import entries_of
 
 _SOME = Interval(0.0, math.inf, "neither", "Give a positive number, such as 10000 records or an error of 0.05.")
 _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 1e-6.")
