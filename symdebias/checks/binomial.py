@@ -26,7 +26,7 @@ def at_most(counts: ArrayLike, trials: int, chances: ArrayLike) -> Any:
 
     Examples
     --------
-    >>> at_most(1, 2, 0.5), at_most([-1, 2], 2, 0.5).tolist()
+    >>> float(at_most(1, 2, 0.5)), at_most([-1, 2], 2, 0.5).tolist()
     (0.75, [0.0, 1.0])
     """
     found, is_some, is_all = _spread(counts, trials)
@@ -38,7 +38,7 @@ def at_least(counts: ArrayLike, trials: int, chances: ArrayLike) -> Any:
 
     Examples
     --------
-    >>> at_least(1, 2, 0.5), at_least([0, 3], 2, 0.5).tolist()
+    >>> float(at_least(1, 2, 0.5)), at_least([0, 3], 2, 0.5).tolist()
     (0.75, [1.0, 0.0])
     """
     found, is_some, is_all = _spread(np.asarray(counts) - 1, trials)

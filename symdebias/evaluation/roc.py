@@ -249,9 +249,10 @@ def _curve(
     common = signs.cases(theta, "any" if signs.method == "exact" else label_model)
     count = len(levels)
     rows: list[list[float]] = []
+    gathered = signs.gathered_near(theta, levels)
     for place, threshold in enumerate(levels):
         row = [threshold]
-        cases = [*common, *signs.gathered(theta, threshold)]
+        cases = [*common, *gathered[place]]
         errors = [signs.errors(theta, likely.scores, threshold) / 2 for likely in cases]
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)

@@ -40,6 +40,8 @@ _TOLD = 3.0
 # A smooth sign is one from where it has this share of its height, which is looked for up to so many standard deviations
 # of the noise, on a grid.
 _RISEN, _RISE_WITHIN, _RISE_POINTS = 0.9, 5.0, 2001
+# Thresholds within this share of that distance are looked at together.
+_SHARED = 0.25
 # How many scores stand for unfolded ones, and how far these are moved, in that distance.
 _CLUMPED, _MOVES = 1001, (0.0, -1.0, -0.5, -0.25, 0.25, 0.5, 1.0)
 # |u|, whose slope is the sign.
@@ -170,9 +172,22 @@ class Signs:
         """
         return [Likely(scores, (None,)) for scores in self._gathered_scores(theta, threshold)]
 
+    def gathered_near(self, theta: FloatArray, thresholds: Sequence[float]) -> list[list[Likely]]:
+        """Return the same for each of many finite thresholds, by one that is near, whose scores are next to both."""
+        apart = _SHARED * self._rise(theta)
+        if apart == 0:
+            return [[] for _ in thresholds]
+        places = [round(threshold / apart) for threshold in thresholds]
+        found = {place: self.gathered(theta, apart * place) for place in set(places)}
+        return [found[place] for place in places]
+
     def _gathered_scores(self, theta: FloatArray, threshold: float) -> list[FloatArray]:
         """Return likely scores with one place next to a threshold; none where released ones do not say so."""
         return []
+
+    def _rise(self, theta: FloatArray) -> float:
+        """Return how far from a threshold a smooth sign is one; 0 where signs are not smooth."""
+        return 0.0
 
     def _clumped_scores(self, theta: FloatArray) -> list[FloatArray]:
         """Return likely scores that lie together where the released ones say so; none where that is no question."""
@@ -254,7 +269,6 @@ class SmoothSigns(Signs):
         return [found + share * self._rise(theta) for share in _MOVES]
 
     def _rise(self, theta: FloatArray) -> float:
-        """Return how far from a threshold a smooth sign is one."""
         at = np.linspace(0.0, _RISE_WITHIN * math.sqrt(self.spread(theta).noise), _RISE_POINTS)
         risen = self.smooth.slope(at) >= _RISEN
         return float(at[np.argmax(risen)] if risen.any() else at[-1])

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import symdebias as sd
@@ -198,6 +199,19 @@ def test_a_loss_of_ones_own_is_fitted_and_judged(folder, capsys, tmp_path):
     found = json.loads(printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "loss", "--json"))
     assert found["interval"][0] < found["value"] < found["interval"][1]
     assert "written" in printed(capsys, "report", kept, folder / "seeded", "--out", tmp_path / "fit.html")
+
+
+def test_two_labels_of_any_codes_are_plus_and_minus_one_in_a_loss_of_ones_own(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 4_000)
+    says = np.where(rng.random(4_000) < 1 / (1 + np.exp(-2 * x)), "yes", "no")
+    answers = sd.RandomizedResponse.from_keep_probability(0.9, ("no", "yes"))
+    release = sd.Release({"x": sd.LaplaceMechanism.from_scale(0.3), "says": answers}, fit_intercept=True)
+    release.privatize(pd.DataFrame({"x": x, "says": says}), random_state=0).save(tmp_path / "released")
+    words = ["fit", tmp_path / "released", "--target", "says", "--features", "x", "--json", "--loss"]
+    own, named = (json.loads(printed(capsys, *words, loss)) for loss in ("log(1 + exp(-y*u))", "logistic"))
+    np.testing.assert_allclose(own["theta"], named["theta"], rtol=1e-6)
+    assert abs(own["theta"][0] - 2) < 4 * own["standard_errors"][0]
 
 
 def test_a_loss_of_ones_own_takes_numbers_and_an_exposure(capsys, tmp_path):

@@ -77,6 +77,12 @@ def test_a_description_that_is_mistyped_writes_nothing(survey, capsys):
     assert not (survey / "received").exists()
 
 
+def test_a_folder_may_have_no_target(survey, capsys):
+    (survey / "noise.toml").write_text('[columns]\nage = { noise = "laplace", scale = 8.0 }\n')
+    assert received(survey) == 0
+    assert "target" not in capsys.readouterr().out
+
+
 def test_it_is_said_that_a_table_is_no_folder(survey, capsys):
     assert cli.main(["fit", str(survey / "survey.csv"), "--loss", "logistic"]) == 1
     assert "symdebias receive makes one" in capsys.readouterr().err

@@ -228,7 +228,9 @@ def _loss(options: argparse.Namespace, noised: Noised) -> Loss:
         raise ValueError("--arguments are those of a loss by name. Write the numbers into the expression.")
     # Labels without noise are known where a folder says what they stand for.
     values = labels_of(noised.release) or (None if noised.labels is None else (-1.0, 1.0))
-    return loss_of_expression(options.loss, values)
+    # Of two the expression has -1 and +1, whatever their codes are.
+    is_pair = values is not None and len(values) == 2
+    return in_labels(loss_of_expression(options.loss, (-1.0, 1.0) if is_pair else values), values)
 
 
 def loss_of(name: str, release: Release, arguments: Sequence[float] | None = None) -> Loss:

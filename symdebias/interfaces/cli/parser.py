@@ -356,7 +356,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "LOSS",
         "required": True,
         "help": f"the model's loss: one of {', '.join(FITTED)}; or an expression of the score u and the target y, as "
-        '"log(1+exp(-y*u))"',
+        '"log(1+exp(-y*u))", where y is -1 and +1 for two labels',
     },
     "compile --loss": {
         "nargs": "+",

@@ -21,7 +21,8 @@ def receive(options: argparse.Namespace) -> None:
         warnings.warn(
             f"the records do not fit the noise that {options.noise} describes: {doubts}. The noise is another one, or "
             "they were changed after it, and a fit that undoes it is wrong. Correct the description, or ask for the "
-            "records as they were noised; in Python sd.checks.check_records has the figures.",
+            "records as they were noised; in Python sd.checks.check_records has the figures. Where records have noise "
+            "scales of their own, fits by --noise-scale take these in place of the one described.",
             stacklevel=2,
         )
     noised.save(options.out, format=options.format)
@@ -40,7 +41,9 @@ def receive(options: argparse.Namespace) -> None:
         show(answer)
         return
     print(f"{len(noised.X):,} records with the card of their noise in {options.out}")
-    for names, noise in noise_in_words(noised.release):
+    said = noise_in_words(noised.release)
+    # The target stands last.
+    for names, noise in said if noised.y is not None else said[:-1]:
         print(f"{names}: {noise}")
     if guarantee is not None:
         print(guarantee)
