@@ -26,6 +26,10 @@ from symdebias.transforms.surrogate import Design
 # The level of the intervals that are looked at, and how far their ends are looked for, in standard errors; as many
 # times farther as it is begun farther out than at 1.96.
 _LEVEL, _PLACES = 0.95, (2.8, 4.0, 7.0, 16.0)
+# From what to how many times what rejects a statistic is level beyond an end. Of records of parameters far out those
+# alone have a fit whose score is positive there: where a tenth of draws have one, one in twenty of these comes to 1.3
+# times 1.96. One that falls is that of noise which grows, and which there is little of next to the estimate.
+_LEVEL_FROM, _LEVEL_TO = 0.8, 1.3
 # With more parameters than this, or many scores, the others stay on the line: second derivatives take too long.
 _MOST_PARAMETERS = 64
 # Ends that are farther out by less than this share are as good as those of a constant curvature.
@@ -101,6 +105,10 @@ def levelling_of(
     fewer the noise would make another one. Where a channel noises labels or a column M is that of either, whichever has
     the more variance: a label or category that was turned over weighs the more the surer the true one would be.
 
+    Where the statistic comes to what rejects and levels off there, an interval has no end. Of records of parameters far
+    out those have a fit whose score is positive there; where few draws have one, most of these seem to rule out the
+    truth.
+
     Beyond the scores that a surrogate was designed for it does not level off where the loss does, but has waves, and
     its variance grows with the noise of longer parameters. A score that is tested is therefore that of the surrogate
     for the scores there, with as many waves and the same dial as that of the estimate.
@@ -158,6 +166,8 @@ def levelling_of(
             if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
                 continue
             end = own + _end(_beyond(test.statistic, reach), enough)
+            if math.isfinite(end) and _is_level(test.statistic, end - own, reach):
+                end = math.inf
             # What is left of the variance where there is no end.
             unbiased, left = critical_value(_LEVEL), bend
             if math.isfinite(end):
@@ -178,6 +188,13 @@ def _straight(variance: Callable[[float], float], needed: Callable[[float], floa
 
 def _beyond(statistic: Callable[[float], float], reach: float) -> Callable[[float], float]:
     return lambda t: statistic(t) - reach
+
+
+def _is_level(statistic: Callable[[float], float], end: float, reach: float) -> bool:
+    """Whether a statistic stays about where it rejects from an end on, as far out as ends are looked for."""
+    farthest = max(_PLACES[-1], 2 * end)
+    found = (statistic(t) / reach for t in (farthest, math.sqrt(end * farthest)))
+    return all(_LEVEL_FROM < share < _LEVEL_TO for share in found)
 
 
 def _needed(t: float, *, variance: Callable[[float], float], bias_ratio: float) -> float:
