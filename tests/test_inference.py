@@ -122,7 +122,8 @@ def test_intervals_of_skewed_parameters_reach_farther_on_the_side_of_the_long_ta
     found = (SKEWED.interval(AT, 0.95) - AT[:, None]) / SKEWED.standard_errors()[:, None] * [-1, 1]
     plain = critical_values(0.95, np.zeros(3), SKEWED.freedom(3))
     expected = [skewed_reaches(plain[0], 0.3), skewed_reaches(plain[1], -0.2), (plain[2], plain[2])]
-    np.testing.assert_allclose(found, np.add(expected, [[0.0], [0.5], [0.0]]), rtol=1e-12)
+    # As far as quantiles of Student's t are told by all supported versions of SciPy.
+    np.testing.assert_allclose(found, np.add(expected, [[0.0], [0.5], [0.0]]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("uncertain", [False, True], ids=["plain", "curvature and level uncertain"])
@@ -136,7 +137,7 @@ def test_p_values_and_tests_of_skewed_parameters_agree_with_intervals(uncertain)
         for place, ends in enumerate(inference.interval(AT, level)):
             for end in ends:
                 chance = inference.pvalues(AT - end)[place]
-                assert chance == pytest.approx(1 - level, rel=1e-9)
+                assert chance == pytest.approx(1 - level, rel=1e-7)
                 assert inference.test(AT, np.eye(3)[place], end).pvalue == pytest.approx(chance, rel=1e-9)
                 assert inference.test(AT, -2 * np.eye(3)[place], -2 * end).pvalue == pytest.approx(chance, rel=1e-9)
     # Nearer than the middle of a skewed estimate there is nothing to reject.
