@@ -5,6 +5,7 @@ between true scores are filled, and scores that many records share are smeared o
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,12 +80,23 @@ def unfolded_scores(released: ReleasedScores, weights: FloatArray, start: FloatA
         """Return A times numbers; the noise is symmetric, so that it is A' times them as well."""
         return np.asarray(irfft(noise * rfft(numbers, length), length)[cells - 1 : 2 * cells - 1])
 
-    kept = np.maximum(noised(np.ones(cells)), _TINY)
-    for _ in range(_STEPS):
-        likely = likely * np.maximum(noised(shares / np.maximum(noised(likely), _TINY)), 0.0) / kept
-        likely /= likely.sum()
+    likely = _likelier(likely, shares, noised, noised)
     below = np.concatenate([[0.0], np.cumsum(likely)])
     return np.asarray(np.interp((np.arange(count) + 0.5) / count, below, edges))
+
+
+def _likelier(
+    likely: FloatArray,
+    shares: FloatArray,
+    noised: Callable[[FloatArray], FloatArray],
+    back: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """Return chances of cells after some steps of the iteration, of one distribution or of several in rows."""
+    kept = np.maximum(back(np.ones_like(likely)), _TINY)
+    for _ in range(_STEPS):
+        likely = likely * np.maximum(back(shares / np.maximum(noised(likely), _TINY)), 0.0) / kept
+        likely /= likely.sum(axis=-1, keepdims=True)
+    return likely
 
 
 def gathered_scores(
@@ -155,10 +167,7 @@ def gathered_scores(
         row[beside] *= _LEFT
         row[near] = 0.0
         row[place] += 1 - row.sum()
-    kept = np.maximum(back(np.ones_like(rows)), _TINY)
-    for _ in range(_STEPS):
-        rows = rows * np.maximum(back(shares / np.maximum(noised(rows), _TINY)), 0.0) / kept
-        rows /= rows.sum(axis=1, keepdims=True)
+    rows = _likelier(rows, shares, noised, back)
     told = effective * np.log(np.maximum(noised(rows), _TINY)) @ shares
     best = float(told[:-1].max())
 

@@ -200,14 +200,11 @@ class NoiseDescription:
         for name in categories.collected(self.release.columns):
             found |= categories.of_column(name, table[name])
         X = Table(found)
-        # What a fit would refuse is said here.
-        self.release.design_matrix(X)
         if self.target is None:
             return Noised(X, None, self.release, seeded=False, hardened=False)
         y, labels = table[self.target.name], self.target.pair
         if labels is not None:
             y = np.where(y == labels[1], 1.0, -1.0)
-        self.release.released_target(y, rows=len(X))
         name = self.target.name
         return Noised(X, y, self.release, seeded=False, hardened=False, target_name=name, labels=labels)
 

@@ -161,11 +161,11 @@ class OneHot:
 
     def of_column(self, name: str, values: Any) -> dict[str, Any]:
         """Return a column of true records by its name, a declared one as its indicator columns of 0 and 1."""
-        indicators = self.indicators.get(name)
-        if indicators is None:
+        labels = dict(self.labels).get(name)
+        if labels is None:
             return {name: values}
-        declared = dict(self.labels)[name].values[-len(indicators) :]
-        return {one: (values == value).astype(float) for one, value in zip(indicators, declared, strict=True)}
+        shown = labels.values[self._without(labels) :]
+        return {one: (values == value).astype(float) for one, value in zip(self.indicators[name], shown, strict=True)}
 
     def spread(self, values: PerColumn, argument: str) -> PerColumn:
         """Return public numbers per released column: one for a declared column is that of each of its indicators.

@@ -129,7 +129,7 @@ def at_root(
             notes.append("intervals and tests are widened by that distance")
     outward = intercepts = None
     if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
-        longer = longer_parameters(records, theta, penalty, metric, covariance, curvature)
+        longer = longer_parameters(records, theta, found, penalty, metric, covariance, curvature)
         if longer is not None:
             outward, note = longer
             if len(correction.intercepts):

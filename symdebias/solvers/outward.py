@@ -27,10 +27,10 @@ _MOVES, _TOLD_APART = (2.0, 1.0, 4.0, 8.0), 1.96
 _STEPS, _STEPS_OF_ALL = 12, 3
 # Of the moves to where a correction has no finite variance any more.
 _HALVINGS = 12
-# How much faster than the parameters scores may grow where it is said that nothing tells longer ones, over so many of
-# the nearest moves. Scores of labels that are noised grow 1.1 times as fast at the most, those of columns that are 1.2
+# How much faster than the parameters scores may grow where it is said that nothing tells longer ones, over moves of up
+# to so many. Scores of labels that are noised grow 1.1 times as fast at the most, those of columns that are 1.2
 # times and more in 19 of 20 draws, 3 times as a rule.
-_NEAR, _MOST_GROWN = 2, 1.15
+_NEAR, _MOST_GROWN = 2.0, 1.15
 # Curvatures of so many standard errors are those of fits that the noise does not rule anywhere near.
 _CERTAIN_CURVATURE = 20.0
 
@@ -38,6 +38,7 @@ _CERTAIN_CURVATURE = 20.0
 def longer_parameters(
     records: Records,
     theta: FloatArray,
+    at_theta: Derivatives,
     penalty: FloatArray,
     metric: FloatArray,
     covariance: FloatArray,
@@ -51,6 +52,8 @@ def longer_parameters(
         The records, under a correction that is exact.
     theta : array of shape (Q,), float64
         The root of the mean corrected score.
+    at_theta : Derivatives
+        Those there, with the outer products of gradients.
     penalty : array of shape (Q,), float64
         l2 for each parameter.
     metric : array of shape (Q, Q), float64
@@ -98,7 +101,8 @@ def longer_parameters(
     # Of the Hessian nothing is asked but what intercepts have of it.
     parts = [records] if not len(places) or records.tested is records else [records.tested, records]
     passes = [part.derivatives_or_differences(metric, roughly=True)[0] for part in parts]
-    largest, shift, spreads = 0.0, np.zeros(len(places)), dict[float, float]()
+    largest, shift = 0.0, np.zeros(len(places))
+    spread = _spread(at_theta, _apart(at_theta, outwards, places))
     farthest = _farthest_allowed(records.correction, theta, step * outwards)
     for times in dict.fromkeys(min(times, farthest) for times in _MOVES):
         along_means = theta + times * step * outwards
@@ -112,13 +116,9 @@ def longer_parameters(
         largest = max(largest, _score(found, moved, penalty, direction, records.total))
         if largest >= _TOLD_APART:
             return None
-        spreads[1 + times * step / length] = _spread(found, direction)
-    with np.errstate(all="ignore"):
-        at_theta = passes[-1](theta, True)
-    own_spread = _spread(at_theta, _apart(at_theta, outwards, places))
-    grown = [spreads[size] / (size * own_spread) for size in sorted(spreads)[:_NEAR]] if own_spread > 0 else []
-    if not all(one <= _MOST_GROWN for one in grown):
-        return None
+        most = _MOST_GROWN * (1 + times * step / length) * spread
+        if times <= _NEAR and spread > 0 and not _spread(found, direction) <= most:
+            return None
     told, ends = f"up to {1 + min(max(_MOVES), farthest) * step / length:.2g} times as long", "intervals have"
     if len(places):
         told = f"with slopes {told} and an intercept to suit"

@@ -18,6 +18,11 @@ from symdebias.solvers.outward import longer_parameters
 SAID = "times as long"
 
 
+def looked_at(records, theta, *rest):
+    """What is said of parameters longer than theta, with the derivatives there."""
+    return longer_parameters(records, theta, records.derivatives()(theta, True), *rest)
+
+
 def fitted(name, truth, noise, *, seed, records=3_000):
     rng = np.random.default_rng([seed, 11])
     X = rng.normal(size=(records, len(truth)))
@@ -128,7 +133,7 @@ def test_scores_that_underflow_tell_nothing():
     fit, noised = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
     records, far = fit.corrected.records(noised.X, noised.y), np.array([40.0, -20.0])
     assert not records.mean_gradient(3 * far).any()
-    largest, _ = longer_parameters(records, far, np.zeros(2), np.eye(2), fit.covariance, 5.0)
+    largest, _ = looked_at(records, far, np.zeros(2), np.eye(2), fit.covariance, 5.0)
     assert largest == 0
 
 
@@ -150,13 +155,13 @@ def test_parameters_are_as_long_as_the_correction_has_finite_variance():
     # One and a half times as long is farther than that, and shorter ones are told from it.
     assert 1.5 * fit.theta[0] > 1 / 0.7 > fit.theta[0]
     assert fit.diagnostics["curvature"] < 20
-    assert longer_parameters(records, fit.theta, np.zeros(1), metric, fit.covariance, 5.0) is None
+    assert looked_at(records, fit.theta, np.zeros(1), metric, fit.covariance, 5.0) is None
     assert np.isfinite(fit.confidence_interval()).all()
     # Of few records those on the way are told as little as the estimate: the largest statistic is of the farthest one.
     corrected, noised = under_laplace_noise(0.45, seed=2, records=2_000)
     records, theta = corrected.records(noised.X, noised.y), np.array([1.0])
     metric = noised.X.T @ noised.X / len(noised.X)
-    largest, note = longer_parameters(records, theta, np.zeros(1), metric, np.array([[0.01]]), 5.0)
+    largest, note = looked_at(records, theta, np.zeros(1), metric, np.array([[0.01]]), 5.0)
     gradients = corrected.gradient(np.array([1 / 0.9]), noised.X, noised.y)
     assert largest == pytest.approx(max(gradients.mean() / gradients.std() * math.sqrt(2_000), 0.0), abs=0.01)
     assert f"up to 1.1 {SAID}" in note
@@ -211,10 +216,10 @@ def test_the_middle_of_columns_changes_nothing_beside_an_intercept():
         metric = rows.T @ rows / len(X)
         rest = np.zeros(3), metric, moved @ covariance @ moved.T, 5.0
         own = moved @ theta
-        found.append(longer_parameters(records, own, *rest))
+        found.append(looked_at(records, own, *rest))
         np.testing.assert_array_equal(own, moved @ theta)
         # An intercept alone has no slopes to be longer.
-        assert longer_parameters(records, np.array([0.0, 0.0, 0.7]), *rest) is None
+        assert looked_at(records, np.array([0.0, 0.0, 0.7]), *rest) is None
     (largest, note), (largest_of_centred, note_on_centred) = found
     assert 0 < largest == pytest.approx(largest_of_centred, rel=1e-9)
     assert note == note_on_centred
@@ -250,6 +255,6 @@ def test_nothing_is_looked_at_where_the_curvature_is_certain_or_theta_is_zero():
     fit, noised = fitted_with_a_word()
     records = fit.corrected.records(noised.X, noised.y)
     rest = np.zeros(2), np.eye(2), fit.covariance
-    assert SAID in longer_parameters(records, fit.theta, *rest, 5.0)[1]
+    assert SAID in looked_at(records, fit.theta, *rest, 5.0)[1]
     for theta, curvature in ((fit.theta, 21.0), (fit.theta, None), (np.zeros(2), 5.0)):
-        assert longer_parameters(records, theta, *rest, curvature) is None
+        assert looked_at(records, theta, *rest, curvature) is None
