@@ -123,6 +123,9 @@ class Rows:
             chosen = places
 
         def picked(rows: Any) -> FloatArray:
+            are_neighbours = isinstance(rows, slice) and rows.step in (None, 1)
+            if are_neighbours and isinstance(chosen, Runs) and self.array is not None:
+                return chosen.copied(self.array, rows)
             if not isinstance(chosen, range):
                 return self[chosen[rows]]
             if not isinstance(rows, slice):
@@ -131,16 +134,6 @@ class Rows:
             return self[slice(own.start, own[-1] + 1, own.step)]
 
         return Rows((len(chosen), *self.shape[1:]), picked, picked)
-
-    def kept(self, places: IntegerArray) -> "Rows":
-        """Return some rows of an array, copied in its own type."""
-        assert self.array is not None
-        return Rows.of_array(_picked(self.array, places, self.array.dtype))
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether they are those of an array whose numbers take less room than theirs."""
-        return self.array is not None and self.array.dtype.itemsize < self.dtype.itemsize
 
     def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
         """Return what a function says of consecutive blocks, in order."""
@@ -267,6 +260,30 @@ class Runs:
         """Return the places in some places of these."""
         found = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
         return np.asarray(found + found // _RUN * (_RUN * (self.stride - 1)))
+
+    def copied(self, array: np.ndarray[Any, Any], rows: slice) -> FloatArray:
+        """Return the rows of an array in consecutive ones of these places, float64, C order, copied run by run.
+
+        Parameters
+        ----------
+        array : array of shape (count, ...)
+            Of any real type and layout.
+        rows : slice
+            Of a step of 1.
+        """
+        start, stop, _ = rows.indices(len(self))
+        found = np.empty((stop - start, *array.shape[1:]))
+        period = _RUN * self.stride
+        first, last = -(-start // _RUN), stop // _RUN
+        if first >= last:
+            found[:] = array[self[rows]]
+            return found
+        shape, strides = (last - first, _RUN, *array.shape[1:]), (period * array.strides[0], *array.strides)
+        runs = np.lib.stride_tricks.as_strided(array[first * period :], shape, strides, writeable=False)
+        begin, end = first * _RUN - start, last * _RUN - start
+        found[begin:end].reshape(shape)[:] = runs
+        found[:begin], found[end:] = array[self[start : first * _RUN]], array[self[last * _RUN : stop]]
+        return found
 
 
 def rows_of(array: Any, rows: Any) -> Any:

@@ -341,19 +341,10 @@ class Records:
         is_all = stride <= 1 and (is_read or self.present == len(self))
         return self if is_all else self.taken(self.every(stride))
 
-    def thinned_narrow(self, stride: int) -> "Records":
-        """Return the records of `thinned`, with numbers that take less room than those of kernels kept as they are."""
-        source = self.matrix
-        if stride <= 1 or not (isinstance(source, Rows) and source.is_narrow and self.scales is None):
-            return self.thinned(stride)
-        places = self.every(stride)
-        places = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places
-        weights = np.ascontiguousarray(self.weights[places]) if len(self.weights) else self.weights
-        target = np.ascontiguousarray(rows_of(self.target, places))
-        return replace(self, matrix=source.kept(places), target=target, weights=weights, journal=None, seen={})
-
     def spaced(self, stride: int) -> "Records":
-        """Return the records of `thinned`, read anew in each pass where they can."""
+        """Return the records with weight of `thinned`, read anew in each pass where they can."""
+        if stride <= 1 and self.has_any_row and self.present == len(self):
+            return self
         if stride <= 1 or not self.has_any_row or self.scales is not None:
             return self.taken(self.every(stride))
         is_plain = not len(self.weights) and are_in_runs(len(self), stride)

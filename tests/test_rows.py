@@ -327,22 +327,46 @@ def test_runs_are_the_places_that_are_written_out(count, stride):
     assert np.array_equal(found[some], known[some])
 
 
+@pytest.mark.parametrize("count", [1, 16, 17, 161, 1_000, 9_983])
+@pytest.mark.parametrize("layout", ["C", "F", "strided", "one number a row", "narrow"])
+def test_runs_are_copied_from_an_array_of_any_layout(count, layout):
+    whole = np.random.default_rng(count).normal(size=(2 * count, 3))
+    array = {
+        "C": whole[:count],
+        "F": np.asfortranarray(whole[:count]),
+        "strided": whole[::-2],
+        "one number a row": whole[:count, 1],
+        "narrow": whole[:count].astype(np.float32),
+    }[layout]
+    places = runs(count, 3)
+    part = Rows.of_array(array).only(Runs(count, 3))
+    last = len(places)
+    for start, stop in ((0, last), (0, 16), (5, 9), (7, 150), (16, 64), (40, 40), (last - 1, last)):
+        found = part[start:stop]
+        assert found.dtype == np.float64
+        assert found.flags.c_contiguous
+        assert np.array_equal(found, array[places[start:stop]])
+    some = np.arange(len(places))[::-5]
+    for rows in (slice(None, None, 7), slice(3, None, 16), some):
+        assert np.array_equal(part[rows], array[places[rows]])
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_part_of_narrow_numbers_keeps_them(released, order):
-    X, y = released["normal"].X, released["normal"].y
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_part_that_is_read_anew_is_the_one_that_is_copied(released, order, kind, weighted):
+    X, y = (np.tile(part, (9, 1)[: part.ndim]) for part in (released["normal"].X, released["normal"].y))
     corrected = sd.debias(sd.losses.exponential(), RELEASES["normal"])
-    narrow = np.asarray(X, dtype=np.float32, order=order)
-    for weights in (None, np.arange(len(X)) % 5.0):
-        records = corrected.records(narrow, y, sample_weight=weights, by_blocks=True)
-        part, known = records.thinned_narrow(3), records.thinned(3)
-        assert part.matrix.array.dtype == np.float32
+    source, theta = np.asarray(X, dtype=kind, order=order), np.array([1.0, 0.5, -0.5, 0.1])
+    weights = np.arange(len(X)) % 5.0 if weighted else None
+    records = corrected.records(source, y, sample_weight=weights, by_blocks=True)
+    # Runs of neighbours, and single records.
+    for stride in (3, 13):
+        part, known = records.spaced(stride), records.thinned(stride)
         assert np.array_equal(part.matrix[:], known.matrix)
-        assert np.array_equal(part.target, known.target)
+        assert np.array_equal(part.target[:], known.target)
         assert np.array_equal(part.weights, known.weights)
-        theta = np.array([1.0, 0.5, -0.5, 0.1])
         assert np.allclose(part.mean_gradient(theta), known.mean_gradient(theta), rtol=1e-12)
-    whole = corrected.records(X, y, by_blocks=True)
-    assert np.array_equal(whole.thinned_narrow(3).matrix, X[::3])
 
 
 def test_rows_of_an_array_are_picked_without_another_copy():

@@ -48,7 +48,7 @@ def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> l
     return _shared_out(work, chunks, threads)
 
 
-def chunk_of(source: Any) -> int:
+def chunk_of(source: Any, made: int = 0) -> int:
     """Return how many rows a chunk of an array has, or of rows: fewer where they are made for each pass.
 
     What is read from a beginning to an end has longer blocks of its own.
@@ -57,10 +57,14 @@ def chunk_of(source: Any) -> int:
     ----------
     source : array of shape (n, ...) or Rows
         What is passed over.
+    made : int
+        How many numbers the pass makes of each row.
     """
-    if not isinstance(source, Rows) or not source.has_any_row:
-        return CHUNK
-    return min(CHUNK, max(1, _MADE // max(1, math.prod(source.shape[1:])) // _MULTIPLE) * _MULTIPLE)
+    if isinstance(source, Rows):
+        if not source.has_any_row:
+            return CHUNK
+        made = max(1, made, math.prod(source.shape[1:]))
+    return min(CHUNK, max(1, _MADE // made // _MULTIPLE) * _MULTIPLE) if made else CHUNK
 
 
 def all_finite(array: FloatArray) -> bool:

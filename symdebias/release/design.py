@@ -179,6 +179,16 @@ class ColumnDesign:
         return [part.parameter for part in self.linear]
 
     @property
+    def has_columns_as_rows(self) -> bool:
+        """Whether the columns of X are the parameters, so that its rows are design rows as they are."""
+        return self.linear_columns == list(range(len(self.parameters)))
+
+    @property
+    def numbers_made(self) -> int:
+        """How many numbers the design row of a record takes besides those of the record."""
+        return 0 if self.has_columns_as_rows else len(self.parameters)
+
+    @property
     def linear_covariance(self) -> FloatArray:
         """The covariance of the normal noise of the linear columns."""
         return self.covariance[np.ix_(self.linear_columns, self.linear_columns)]
@@ -210,10 +220,10 @@ class ColumnDesign:
 
     def _rows(self, matrix: FloatArray, tables: Sequence[FloatArray]) -> FloatArray:
         """Return design rows, with those of each column of categories looked up in a table by its code."""
-        if self.linear_columns == list(range(len(self.parameters))):
+        if self.has_columns_as_rows:
             return matrix
         rows = np.zeros((len(matrix), len(self.parameters)))
-        rows[:, self.linear_parameters] = matrix[:, self.linear_columns]
+        rows[:, _as_slice(self.linear_parameters)] = matrix[:, _as_slice(self.linear_columns)]
         for column, table in zip(self.categorical, tables, strict=True):
             # Of many columns each would add zeros to all others; a part of a row takes longer for itself.
             places = [place for place in column.parameters if place >= 0] or [0]
@@ -256,6 +266,11 @@ class ColumnDesign:
             means = matrix @ estimates
             total += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
         return total
+
+
+def _as_slice(places: list[int]) -> list[int] | slice:
+    """Return neighbours in order as a slice: by their numbers they would be copied on the way."""
+    return slice(places[0], places[-1] + 1) if places and places == list(range(places[0], places[-1] + 1)) else places
 
 
 def _constant(mechanism: Mechanism, noise: SphericalNoise | ZonalNoise) -> float:

@@ -48,7 +48,7 @@ _MANY_CLUSTERS = 1000
 # Records on which it is looked at how many decide a parameter.
 _LOOKED_AT = 100_000
 # Numbers of gradients that are there at a time: they stay in the cache, and are enough work for a call.
-_NUMBERS = 2**16
+_NUMBERS = 2**15
 # Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter.
 _MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
@@ -561,7 +561,8 @@ def _sums_of_products(part: Records) -> tuple[FloatArray]:
         weighted = found * part.weights[rows, None] if len(part.weights) else found
         return np.asarray(weighted.T @ found)
 
-    return (np.sum(over_chunks(len(part), of, chunk_of(part.matrix)), axis=0),)
+    chunk = chunk_of(part.matrix, part.correction.design.numbers_made)
+    return (np.sum(over_chunks(len(part), of, chunk), axis=0),)
 
 
 def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, FloatArray, int]:
@@ -575,7 +576,8 @@ def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[In
         places = np.flatnonzero(leverage > least)
         return rows.start + places, leverage[places]
 
-    places, sizes = zip(*over_chunks(len(records), far, chunk_of(records.matrix)), strict=True)
+    chunk = chunk_of(records.matrix, records.correction.design.numbers_made)
+    places, sizes = zip(*over_chunks(len(records), far, chunk), strict=True)
     return np.concatenate(places), np.concatenate(sizes), len(records)
 
 

@@ -8,7 +8,7 @@ to nothing; the curvature is within its own sampling error of zero.
 import functools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,13 +196,24 @@ class Examination:
 
     def _meat(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
         """Return the mean outer product of the weighted gradients of the tested records, with their penalty."""
-        tested = self.records.tested
-        parts = [slice(None)] if self._factors(theta) is None else _parts(self._lengths(tested)[0])
         meat = np.zeros((len(theta), len(theta)))
-        for part in parts:
+        for part in self._parts(theta):
             gradients = self.weighted_gradients(theta, penalty, part)
             meat += gradients @ gradients.T
-        return meat / len(tested)
+        return meat / len(self.records.tested)
+
+    def along(self, theta: FloatArray, penalty: FloatArray, directions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean and the mean square of the same gradients along some directions, shape (Q, d)."""
+        sums, squares = np.zeros((2, directions.shape[1]))
+        for part in self._parts(theta):
+            found = directions.T @ self.weighted_gradients(theta, penalty, part)
+            sums += found.sum(axis=1)
+            squares += np.einsum("ij,ij->i", found, found)
+        return sums / len(self.records.tested), squares / len(self.records.tested)
+
+    def _parts(self, theta: FloatArray) -> Iterable[slice]:
+        """Return parts of the tested records whose gradients take little room; all where gradients are kept whole."""
+        return [slice(None)] if self._factors(theta) is None else _parts(self._lengths(self.records.tested)[0])
 
     def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
         """Return the covariance of the same gradients, by some of them."""

@@ -24,7 +24,6 @@ from symdebias._domains import NON_NEGATIVE, RADIUS
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
-from symdebias.codegen.parallel import CHUNK
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses.shifts import centred
@@ -59,8 +58,6 @@ _LEAST_VARIATION = 4e-12
 _NAMED = 8
 # From so many records on a first run on one in so many finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 32, 500_000
-# A part of so many records is copied: what passes over a longer one read at a time is no more.
-_LONGEST_COPIED = 2 * CHUNK
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records: once
 # more where it is that of another correction.
 _ROUGH, _CORRECTIONS = 1e-3, 1
@@ -633,10 +630,8 @@ class _Search:
     @functools.cached_property
     def _part(self) -> Records:
         """The part of many records that finds where to start."""
-        stride = max(_THINNED, self.checked.present // _LARGEST_PART)
-        is_long = self.checked.present > _LONGEST_COPIED * stride
-        # Read anew it takes somewhat longer, and no room.
-        return self.checked.spaced(stride) if is_long else self.checked.thinned_narrow(stride)
+        # Read anew in each pass it takes little longer, and no room.
+        return self.checked.spaced(max(_THINNED, self.checked.present // _LARGEST_PART))
 
     def _moved_by_all(self, records: Records, first: Root, near: Near, corrections: int) -> FloatArray:
         """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.

@@ -78,7 +78,7 @@ def _sums(
     means = [np.zeros(size) for _ in wanted]
     masses = [0.0 for _ in wanted]
     cross, square = np.zeros(size), 0.0
-    step = chunk_of(matrix)
+    step = chunk_of(matrix, design.numbers_made)
     for start in range(0, len(matrix), step):
         rows = slice(start, start + step)
         block, released = matrix[rows], target[rows]
@@ -180,11 +180,13 @@ def looked_at_leverages(records: Records, root: FloatArray, look: Look) -> list[
 def _looked(part: Records, *, root: FloatArray, look: Look) -> list[Any]:
     compiled = pays_to_compile(len(part), part.columns)
 
+    design = part.correction.design
+
     def looked(rows: slice) -> Any:
         block, released = part.matrix[rows], part.target[rows]
-        return look(part, rows, released, leverages(part.correction.design, block, root, compiled=compiled))
+        return look(part, rows, released, leverages(design, block, root, compiled=compiled))
 
-    return over_chunks(len(part), looked, chunk_of(part.matrix))
+    return over_chunks(len(part), looked, chunk_of(part.matrix, design.numbers_made))
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,8 @@ def _compiled(
         *sums, largest, leverage = moments_of_rows(design.estimated_rows(block), released, own, root)
         return work(rows, block, released, *sums, leverage), largest
 
-    found, corners = zip(*over_chunks(len(matrix), passed, chunk_of(matrix)), strict=True)
+    chunks = over_chunks(len(matrix), passed, chunk_of(matrix, design.numbers_made))
+    found, corners = zip(*chunks, strict=True)
     return list(found), _Corner(np.max(corners, axis=0), _largest_weight(part))
 
 
@@ -362,7 +365,8 @@ def most_leverage(records: Records, root: FloatArray) -> float:
 
 def _corner(part: Records) -> _Corner:
     design, matrix = part.correction.design, part.matrix
-    corners = over_chunks(len(matrix), lambda rows: _largest(design.estimated_rows(matrix[rows])), chunk_of(matrix))
+    chunk = chunk_of(matrix, design.numbers_made)
+    corners = over_chunks(len(matrix), lambda rows: _largest(design.estimated_rows(matrix[rows])), chunk)
     return _Corner(np.max(corners, axis=0), _largest_weight(part))
 
 
@@ -456,4 +460,5 @@ def _products(part: Records) -> tuple[FloatArray]:
             left = estimated * counted[rows, None] if len(counted) else estimated
             return np.asarray(left.T @ estimated)
 
-    return (sum(over_chunks(len(matrix), products, chunk_of(matrix)), np.zeros(())),)
+    chunk = chunk_of(matrix, design.numbers_made)
+    return (sum(over_chunks(len(matrix), products, chunk), np.zeros(())),)

@@ -95,9 +95,10 @@ def pilot_of(
     climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
-    stride = _stride(records)
+    stride = first = _stride(records)
     while True:
-        part = records.thinned(stride)
+        # A ladder is many passes: few records are copied for it, and more would take too much room.
+        part = records.thinned(stride) if stride in (1, first) else records.spaced(stride)
         try:
             climbed = _climb(climbing, part, penalty, region, start)
         except DivergenceError:

@@ -67,21 +67,21 @@ def moments_told(known: ReleasedRecords, design: ColumnDesign, theta: FloatArray
         return None
     some = max(1, int(np.count_nonzero(gains <= _DEAREST)))
     waves, gains = waves[:some], gains[:some]
-    part, shared = known.sample_of(), known.noise @ theta
-    chances = part.chances
-    values, slopes = _functions(part.rows @ theta - part.target - middle, waves)
+    sample, shared = known.sample_of(), known.noise @ theta
     dear = np.concatenate([[1.0], gains, gains])
-    values, slopes = values * dear, slopes * dear
     plain, _ = _functions(residuals.values - middle, waves)
     inverse = np.linalg.inv((plain.T * residuals.chances) @ plain + _RIDGE * np.eye(len(dear)))
-    crossed = (part.rows.T * chances) @ values - np.multiply.outer(shared, chances @ slopes)
-    # The sampling error of these moments, as they enter: from each record's x^ p(r^) - c p'(r^).
-    turned = values @ inverse
-    squares = chances**2
-    both = part.rows.T @ (squares * np.einsum("ij,ij->i", turned, slopes))
-    error = (part.rows.T * (squares * np.einsum("ij,ij->i", turned, values))) @ part.rows
-    error -= np.multiply.outer(both, shared) + np.multiply.outer(shared, both)
-    error += np.multiply.outer(shared, shared) * float(squares @ np.einsum("ij,jk,ik->i", slopes, inverse, slopes))
+    crossed, error = np.zeros((len(theta), len(dear))), np.zeros((len(theta), len(theta)))
+    for part in sample.parts(len(dear)):
+        rows, chances = sample.rows[part], sample.chances[part]
+        values, slopes = (dear * each for each in _functions(rows @ theta - sample.target[part] - middle, waves))
+        crossed += (rows.T * chances) @ values - np.multiply.outer(shared, chances @ slopes)
+        # The sampling error of these moments, as they enter: from each record's x^ p(r^) - c p'(r^).
+        turned, squares = values @ inverse, chances**2
+        both = rows.T @ (squares * np.einsum("ij,ij->i", turned, slopes))
+        error += (rows.T * (squares * np.einsum("ij,ij->i", turned, values))) @ rows
+        error -= np.multiply.outer(both, shared) + np.multiply.outer(shared, both)
+        error += np.multiply.outer(shared, shared) * float(squares @ np.einsum("ij,ij->i", slopes @ inverse, slopes))
     # The square of an estimate has its sampling error in it once.
     return np.asarray(crossed @ inverse @ crossed.T + error + _FINER * known.positive_gram())
 

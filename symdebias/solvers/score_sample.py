@@ -6,11 +6,13 @@ records finds the far ones as well. Where the sample does not know these moments
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
+from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._rows import rows_of
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records, stride_to
 from symdebias.solvers.metric import inverse_root
@@ -53,13 +55,16 @@ class ScoreSample:
     chances: FloatArray
     own_variances: FloatArray | None
 
+    def parts(self, numbers: int = 0) -> Iterator[slice]:
+        """Yield parts of the records, of which what is made takes little room: a row, or so many numbers if more."""
+        step = max(1, _NUMBERS // max(self.rows.shape[1], numbers))
+        return (slice(start, start + step) for start in range(0, len(self.rows), step))
+
     def products(self, weights: FloatArray) -> FloatArray:
-        """Return the sum of w x x' over the rows x for weights w of shape (m,), without a copy of all rows."""
-        length = self.rows.shape[1]
-        step, found = max(1, _NUMBERS // length), np.zeros((length, length))
-        for start in range(0, len(self.rows), step):
-            some = self.rows[start : start + step]
-            found += (some * weights[start : start + step, None]).T @ some
+        """Return the sum of w x x' over the rows x for weights w of shape (m,)."""
+        found = np.zeros((self.rows.shape[1], self.rows.shape[1]))
+        for part in self.parts():
+            found += (self.rows[part] * weights[part, None]).T @ self.rows[part]
         return found
 
     @classmethod
@@ -159,44 +164,40 @@ class _Drawn:
 
     def with_far(self, records: Records, far: IntegerArray) -> tuple[FloatArray, ...]:
         """Return the arrays of `ScoreSample`: of these records and of all that are far, each taken once."""
-        # Their columns go to where they stay: there are many.
         kept = np.isin(self.places, far, assume_unique=True, invert=True)
         others = records.taken(far)
         of_all, of_far = (one.weights if len(one.weights) else np.ones(len(one)) for one in (self.records, others))
         of_near = of_all[kept]
         mass, rest = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
         chances = np.concatenate([of_near * (rest / mass if mass > 0 else 0.0), of_far])
-        rows, target, own = (_joined(kept, *pair) for pair in zip(*map(_columns, (self.records, others)), strict=True))
+        rows, target, own = _columns((self.records, np.flatnonzero(kept)), (others, np.arange(len(others))))
         return rows, target, _as_chances(chances), own
-
-
-def _joined(kept: BooleanArray, some: FloatArray, others: FloatArray) -> FloatArray:
-    """Return those of some rows that are kept, and others after them; none where there are none."""
-    if not some.size:
-        return some
-    places = np.flatnonzero(kept)
-    found = np.empty((len(places) + len(others), *some.shape[1:]))
-    # Without a mode NumPy takes them to a place of its own first.
-    np.take(some, places, axis=0, out=found[: len(places)], mode="clip")
-    found[len(places) :] = others
-    return found
 
 
 def _arrays(records: Records) -> tuple[FloatArray, ...]:
     """Return the arrays of `ScoreSample`, of all of some records."""
-    rows, target, own = _columns(records)
+    rows, target, own = _columns((records, np.arange(len(records))))
     return rows, target, _as_chances(records.weights if len(records.weights) else np.ones(len(records))), own
 
 
-def _columns(records: Records) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return design rows, targets and noise variances of the records' own, if they have any."""
-    design = records.correction.design
-    matrix, target = records.arrays
-    rows = np.ascontiguousarray(design.estimated_rows(matrix))
-    own = np.zeros((0, 0))
-    if records.scales is not None:
-        own = np.zeros(rows.shape)
-        own[:, design.linear_parameters] = records.scales[:, design.linear_columns] ** 2
+def _columns(*some: tuple[Records, IntegerArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return design rows, targets and noise variances of their own, if they have any, of records by their places.
+
+    They go to where they stay part by part: records are many.
+    """
+    first, count = some[0][0], sum(len(places) for _, places in some)
+    design = first.correction.design
+    shape = count, len(design.parameters)
+    rows, target, own = np.empty(shape), np.empty(count), np.zeros(shape if first.scales is not None else (0, 0))
+    step, end = max(1, _NUMBERS // max(shape[1], first.columns)), 0
+    for records, every in some:
+        matrix, released = records.arrays
+        for places in (every[start : start + step] for start in range(0, len(every), step)):
+            part = slice(end, end + len(places))
+            rows[part], target[part] = design.estimated_rows(rows_of(matrix, places)), released[places]
+            if records.scales is not None:
+                own[part, design.linear_parameters] = records.scales[places][:, design.linear_columns] ** 2
+            end = part.stop
     return rows, target, own
 
 

@@ -578,7 +578,7 @@ def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> fl
             scores = scores[part.weights[rows] > 0]
         return float(max(scores.max(initial=-math.inf), -scores.min(initial=math.inf)))
 
-    return float(max(over_chunks(len(part), largest, chunk_of(part.matrix))))
+    return float(max(over_chunks(len(part), largest, chunk_of(part.matrix, design.numbers_made))))
 
 
 def known_at_a_glance(

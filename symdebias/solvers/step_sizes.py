@@ -347,10 +347,7 @@ class _Terrain:
         """Return the mean and the mean square of single gradients along some directions; they may be infinite."""
         frame = frame_of(self._examination.records)
         with np.errstate(all="ignore"):
-            along = frame.directions(directions).T @ self._examination.weighted_gradients(
-                theta, self._penalty, slice(None)
-            )
-            return along.mean(axis=1), np.einsum("ij,ij->i", along, along) / along.shape[1]
+            return self._examination.along(theta, self._penalty, frame.directions(directions))
 
     def ahead(self, theta: FloatArray, curved: Curvatures, mean: FloatArray) -> Curvatures | None:
         """Return the curvatures next to the minimum, or None where Newton's method does not lead there in few steps.

@@ -240,9 +240,11 @@ class ExcessCurvature:
     def _at_released(self, curvatures: list[FloatArray]) -> FloatArray:
         """Return the mean curvature given the released score of each record that scores are estimated from."""
         grid, released, given = self._given
-        places, found = grid.places(released), np.zeros(len(released))
-        for multiplier, one in zip(self.multipliers, curvatures, strict=True):
-            found += multiplier * grid.between(given @ one, places)
+        found, numbers = np.zeros(len(released)), [given @ one for one in curvatures]
+        for part in self.known.sample_of().parts():
+            places = grid.places(released[part])
+            for multiplier, one in zip(self.multipliers, numbers, strict=True):
+                found[part] += multiplier[part] * grid.between(one, places)
         return found
 
     @functools.cached_property

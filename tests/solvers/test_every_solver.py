@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -176,3 +177,36 @@ def test_the_columns_of_a_table_name_the_parameters_of_a_private_fit(name, tmp_p
     assert fit.own_guarantee == of_array.own_guarantee
     fit.save(tmp_path / "fit.npz")
     assert sd.Fit.load(tmp_path / "fit.npz").names == fit.names
+
+
+def _long_table(signal):
+    """Return a million records of ten columns, 80 MB, with noise, and labels of which some were turned over."""
+    draws = np.random.default_rng(3)
+    columns = 0.5 * draws.normal(size=(1_000_000, 10))
+    chances = 1 / (1 + np.exp(-signal * columns @ np.linspace(-1, 1, 10)))
+    labels = np.where(draws.random(len(columns)) < chances, 1.0, -1.0)
+    return columns + 0.3 * draws.normal(size=columns.shape), np.where(draws.random(len(labels)) < 0.1, -labels, labels)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("signal", [0.0, 2.0])
+def test_what_fits_take_beside_the_records(signal, monkeypatch):
+    """A pilot without a signal looks at all records in the end; a copy of a third of them would take 27 MB."""
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: 1)
+    columns, labels = _long_table(signal)
+    both = sd.Release(sd.GaussianMechanism.from_scale(0.3), sd.RandomizedResponse(2.2), fit_intercept=True)
+    for loss, megabytes, solve in (
+        (sd.losses.exponential(), 4.0, sd.m_estimate),
+        (sd.losses.logistic(), 8.0, sd.m_estimate),
+        (sd.losses.exponential(), 4.0, sd.sgd),
+    ):
+        corrected = sd.debias(loss, both)
+        # What a compilation takes is not counted.
+        solve(corrected, columns, labels)
+        tracemalloc.start()
+        try:
+            solve(corrected, columns, labels)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < megabytes * 1e6, (loss.name, solve.__name__)
