@@ -17,8 +17,8 @@ from symdebias._arrays import BooleanArray, FloatArray, IntegerArray, column_end
 
 # Rows that are read at a time, and fewer where a slice has a stride or rows are picked.
 WINDOW, TOGETHER = 2**17, 2**15
-# Numbers that are read at a time where single rows are at hand, so that windows need not be long: 1 MB.
-_NUMBERS = 2**17
+# Numbers that are read at a time where single rows are at hand, so that windows need not be long: half a megabyte.
+_NUMBERS = 2**16
 # What was made for one half of a pair and waits for the other: as many blocks as threads may be working on.
 _KEPT = 8
 # Neighbours that are taken together where many rows are spread over all: processors read ahead within them.

@@ -23,8 +23,8 @@ from symdebias._rows import Rows
 # Rows of a chunk: some hundred microseconds of work, against some ten for starting a thread. Numbers of a chunk where
 # little is done with each.
 CHUNK, NUMBERS = 2**15, 2**17
-# Numbers of a chunk that is made for one pass, somewhat more than a megabyte, and what its rows are a multiple of.
-_MADE, _MULTIPLE = 5 * 2**15, 256
+# Numbers of a chunk that is made for one pass, half a megabyte, and what its rows are a multiple of.
+_MADE, _MULTIPLE = 2**16, 256
 _NAME = "symdebias"
 _own = threading.local()
 
