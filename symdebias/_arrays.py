@@ -543,7 +543,9 @@ def per_record_scales(
     """
     scales = _numbers(noise_scale, "noise_scale")
     if scales.ndim == 1 and len(scales) == rows:
-        scales = scales[:, None] * allowed
+        # A view where it will do.
+        each = scales[:, None]
+        scales = np.broadcast_to(each, (rows, len(allowed))) if allowed.all() else each * allowed
     if scales.shape != (rows, len(allowed)):
         count = "n" if scales.ndim == 0 and rows == 0 else rows
         raise ValueError(

@@ -51,6 +51,7 @@ from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.design import ColumnDesign
+from symdebias.release.groups import labels_of
 from symdebias.transforms.surrogate import Design
 from symdebias.zonal import ZonalNoise
 
@@ -327,7 +328,10 @@ class Correction:
         variances = self.release.feature_variances(self.columns)
         if scales is not None:
             covariance[:] = 0.0
-            own = scales.mean_squares() if isinstance(scales, Rows) else np.mean(scales**2, axis=0)
+            if isinstance(scales, Rows):
+                own = scales.mean_squares()
+            else:
+                own = np.einsum("ij,ij->j", scales, scales) / len(scales)
             variances = np.where(self._own_noise(), own, variances)
         np.fill_diagonal(covariance, variances)
         return covariance
@@ -571,6 +575,10 @@ class Correction:
             noisy = [place for noise in program.having(RecordNoise) for place in noise.noisy]
             parts.append(scales[:, [design.linear[place].column for place in noisy]] ** 2)
         return np.ascontiguousarray(np.concatenate(parts, axis=1)), target
+
+    def makes_rows(self, per_record: bool) -> bool:
+        """Whether kernels take other rows than the columns of X: with codes of categories or variances of their own."""
+        return per_record or bool(labels_of(self.release.groups, "sent"))
 
     def _encoded_features(self, matrix: FloatArray, scales: FloatArray | None) -> FloatArray:
         if not self.method.corrects:

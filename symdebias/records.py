@@ -38,7 +38,8 @@ TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 _ROUNDING = 1e-12
 # Residuals of less than this share of targets and scores are their rounding.
 _LEAST_RESIDUAL = 1e-8
-# Numbers of a table that are put into an array at once, which takes less time than to read them by blocks: 32 MB.
+# Numbers of a table that are put into an array at once, and of rows that are made at once, which takes less time than
+# block by block: 32 MB.
 SMALL_TABLE = 2**22
 
 
@@ -167,7 +168,11 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-        if by_blocks and has_rows(X) and (is_long(X) or is_long(y)):
+
+        def are_made() -> bool:
+            return bool(X.size > SMALL_TABLE) and correction.makes_rows(noise_scale is not None)
+
+        if by_blocks and has_rows(X) and (is_long(X) or is_long(y) or are_made()):
             matrix, target = in_blocks(correction, X, y)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
             matrix, target = of_table(correction, X, y, check_finite=check_finite)

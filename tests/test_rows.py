@@ -328,6 +328,24 @@ def test_runs_are_the_places_that_are_written_out(count, stride):
     assert np.array_equal(found[some], known[some])
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+@pytest.mark.parametrize("what", ["categories", "offset", "noise_scale", "sample_weight"])
+def test_rows_that_are_made_block_by_block_are_those_made_at_once(released, solver, what, monkeypatch):
+    name = "normal" if what in ("offset", "noise_scale") else "categories"
+    noised, each = released[name], 0.2 + 0.1 * np.sin(np.arange(COUNT))
+    options = {} if what == "categories" else {what: each}
+    options |= {"random_state": 0} if solver is sd.sgd else {}
+    corrected, fits = sd.debias(sd.losses.exponential(), noised.release), []
+    for most in (10**9, 0):
+        for module in ("symdebias.records", "symdebias.solvers.held"):
+            monkeypatch.setattr(f"{module}.SMALL_TABLE", most)
+        fits.append(solver(corrected, noised.X, noised.y, **options))
+    assert np.allclose(fits[1].theta, fits[0].theta, rtol=1e-9)
+    if solver is sd.m_estimate:
+        assert np.allclose(fits[1].covariance, fits[0].covariance, rtol=1e-8)
+
+
 @pytest.mark.parametrize("count", [1, 16, 17, 161, 1_000, 9_983])
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "one number a row", "narrow"])
 def test_runs_are_copied_from_an_array_of_any_layout(count, layout):

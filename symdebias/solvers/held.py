@@ -18,7 +18,7 @@ from symdebias._rows import Rows, has_any_row, paired
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.inference import Inference
-from symdebias.records import Derivatives, Records
+from symdebias.records import SMALL_TABLE, Derivatives, Records
 from symdebias.release.known_term import with_known_term
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.regions import Region, region_of
@@ -361,7 +361,8 @@ def holding(
 
     matrix: FloatArray | Rows
     target: FloatArray | Rows
-    if isinstance(records.matrix, Rows) or isinstance(records.target, Rows):
+    is_long = len(records) * records.columns > SMALL_TABLE
+    if is_long or isinstance(records.matrix, Rows) or isinstance(records.target, Rows):
         any_row = has_any_row(records.matrix) and has_any_row(records.target)
         matrix, target = paired(len(records), made, has_any_row=any_row)
     else:

@@ -188,6 +188,17 @@ def _long_table(signal):
     return columns + 0.3 * draws.normal(size=columns.shape), np.where(draws.random(len(labels)) < 0.1, -labels, labels)
 
 
+def _peak(solve, *given, **options):
+    """Return how many bytes a call takes at the most, without those of a compilation."""
+    solve(*given, **options)
+    tracemalloc.start()
+    try:
+        solve(*given, **options)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("signal", [0.0, 2.0])
 def test_what_fits_take_beside_the_records(signal, monkeypatch):
@@ -200,13 +211,24 @@ def test_what_fits_take_beside_the_records(signal, monkeypatch):
         (sd.losses.logistic(), 8.0, sd.m_estimate),
         (sd.losses.exponential(), 4.0, sd.sgd),
     ):
-        corrected = sd.debias(loss, both)
-        # What a compilation takes is not counted.
-        solve(corrected, columns, labels)
-        tracemalloc.start()
-        try:
-            solve(corrected, columns, labels)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        peak = _peak(solve, sd.debias(loss, both), columns, labels)
         assert peak < megabytes * 1e6, (loss.name, solve.__name__)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("solve", [sd.m_estimate, sd.sgd])
+def test_rows_that_are_made_of_the_records_are_not_all_there(solve, monkeypatch):
+    """The array takes 80 MB, and so would its copy with codes, with an offset or with noise variances."""
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: 1)
+    columns, labels = _long_table(1.0)
+    normal = sd.GaussianMechanism.from_scale(0.3)
+    names = tuple(f"x{place}" for place in range(10))
+    coded, category = columns.copy(), sd.RandomizedResponse(2.0, categories=(0.0, 1.0, 2.0))
+    coded[:, 9] = np.arange(len(coded)) % 3
+    for X, release, options in (
+        (coded, sd.Release({names[:9]: normal, names[9]: category}), {}),
+        (columns, sd.Release(normal), {"offset": np.full(len(columns), 0.1)}),
+        (columns, sd.Release(normal), {"noise_scale": np.full(len(columns), 0.3)}),
+    ):
+        peak = _peak(solve, sd.debias(sd.losses.exponential(), release), X, labels, **options)
+        assert peak < 25e6, (list(options), peak)
