@@ -13,10 +13,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from scipy.linalg import null_space
+
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.correction import Correction
-from symdebias.records import Derivatives, Records
+from symdebias.losses.constants import without_features
+from symdebias.losses.shifts import ignores_shifts
+from symdebias.records import Derivatives, Records, size_by
 from symdebias.solvers.held import frame_of
+from symdebias.solvers.metric import of_curvatures
 from symdebias.solvers.newton import is_allowed
 
 # Moves outwards, in halves of the length of theta or in pairs of its standard errors, whichever is more; the one that
@@ -81,16 +86,17 @@ def longer_parameters(
     """
     if curvature is None or curvature > _CERTAIN_CURVATURE:
         return None
-    frame, places = frame_of(records), records.correction.intercepts
+    loss, frame = records.correction.loss, frame_of(records)
+    places = parameters_apart(records.correction)
+    if not loss.scores:
+        metric = of_curvatures(at_theta.hessian + np.diag(penalty))
+    beside = _directions_of(places, len(theta), len(loss.scores) if ignores_shifts(loss) else 1)
     own = frame.direction(frame.reported(theta)).copy()
-    if len(places):
-        # The direction that leaves mean scores where they are; of it and the metric columns know no middle.
-        means = np.linalg.solve(metric[np.ix_(places, places)], metric[places])
-        own[places] = 0.0
-        own[places] = -means @ own
-        metric_apart = metric - metric[:, places] @ means
-    else:
-        metric_apart = metric
+    own[places] = 0.0
+    # The direction that leaves mean scores where they are; of it and the metric columns know no middle.
+    own = _apart(metric, own, beside)
+    bent = metric @ beside
+    metric_apart = metric - bent @ np.linalg.solve(beside.T @ bent, bent.T)
     squared = float(own @ metric_apart @ own)
     if not squared > 0:
         return None
@@ -102,7 +108,7 @@ def longer_parameters(
     parts = [records] if not len(places) or records.tested is records else [records.tested, records]
     passes = [part.derivatives_or_differences(metric, roughly=True)[0] for part in parts]
     largest, shift = 0.0, np.zeros(len(places))
-    spread = _spread(at_theta, _apart(at_theta, outwards, places))
+    spread = _spread(at_theta, _apart(at_theta.hessian, outwards, beside))
     farthest = _farthest_allowed(records.correction, theta, step * outwards)
     for times in dict.fromkeys(min(times, farthest) for times in _MOVES):
         along_means = theta + times * step * outwards
@@ -110,9 +116,9 @@ def longer_parameters(
         moved[places] += shift
         for part, derivatives in zip(parts, passes, strict=True):
             steps = _STEPS if part is parts[0] else _STEPS_OF_ALL
-            moved, found = _with_best_intercepts(derivatives, moved, places, times * step, steps, part.total)
+            moved, found = _at_their_best(derivatives, moved, beside, metric, times * step, steps, part.total)
         shift = moved[places] - along_means[places]
-        direction = _apart(found, outwards, places)
+        direction = _apart(found.hessian, outwards, beside)
         largest = max(largest, _score(found, moved, penalty, direction, records.total))
         if largest >= _TOLD_APART:
             return None
@@ -129,6 +135,11 @@ def longer_parameters(
     )
 
 
+def parameters_apart(correction: Correction) -> IntegerArray:
+    """Return the places of parameters that are not longer with the others: intercepts, and what is like them."""
+    return correction.intercepts if correction.loss.scores else without_features(correction.loss)
+
+
 def _farthest_allowed(correction: Correction, theta: FloatArray, move: FloatArray) -> float:
     """Return how many times a move leads to where the correction still has finite variance; the farthest at most."""
     if is_allowed(correction, theta + max(_MOVES) * move):
@@ -140,41 +151,48 @@ def _farthest_allowed(correction: Correction, theta: FloatArray, move: FloatArra
     return low
 
 
-def _with_best_intercepts(
+def _at_their_best(
     derivatives: Callable[..., Derivatives],
     theta: FloatArray,
-    places: IntegerArray,
+    beside: FloatArray,
+    metric: FloatArray,
     farthest: float,
     steps: int,
     total: float,
 ) -> tuple[FloatArray, Derivatives]:
-    """Return theta with its intercepts next to their minimum, or as near as some of Newton's steps come, and the pass.
+    """Return theta moved in some directions next to its minimum, or as near as some of Newton's steps come, and the pass.
 
-    A step is no farther than the scores were moved.
+    A step is no farther, by the metric, than the scores were moved.
     """
-    block = np.ix_(places, places)
     for step in range(steps + 1):
         with np.errstate(all="ignore"):
             found = derivatives(theta, True)
-        gradient, curvature, meat = found.gradient[places], found.hessian[block], found.meat[block]
+        gradient = beside.T @ found.gradient
+        curvature, meat = (beside.T @ matrix @ beside for matrix in (found.hessian, found.meat))
         if step == steps or not _is_positive(curvature) or not _is_positive(meat) or not np.isfinite(gradient).all():
             break
-        if total * gradient @ np.linalg.solve(meat, gradient) <= len(places):
+        if total * gradient @ np.linalg.solve(meat, gradient) <= len(gradient):
             break
-        change = np.linalg.solve(curvature, gradient)
-        theta = theta.copy()
-        theta[places] -= change * min(1.0, farthest / float(np.linalg.norm(change)))
+        change = beside @ np.linalg.solve(curvature, gradient)
+        theta = theta - change * min(1.0, farthest / size_by(metric, change))
     return theta, found
 
 
-def _apart(found: Derivatives, direction: FloatArray, places: IntegerArray) -> FloatArray:
-    """Return a direction with intercepts that leave their own scores where they are, where those have a minimum."""
-    curvature = found.hessian[np.ix_(places, places)]
-    if not len(places) or not _is_positive(curvature):
+def _apart(matrix: FloatArray, direction: FloatArray, beside: FloatArray) -> FloatArray:
+    """Return a direction, moved in others to where these have no part of what a matrix makes of it.
+
+    By a Hessian it leaves their scores where they are. It stays where those have no minimum.
+    """
+    within = beside.T @ matrix @ beside
+    if not _is_positive(within):
         return direction
-    apart = direction.copy()
-    apart[places] -= np.linalg.solve(curvature, found.hessian[places] @ direction)
-    return apart
+    return np.asarray(direction - beside @ np.linalg.solve(within, beside.T @ matrix @ direction))
+
+
+def _directions_of(places: IntegerArray, count: int, scores: int) -> FloatArray:
+    """Return the directions of some of so many parameters, as columns; of as many scores, those that sum to 0."""
+    directions = np.eye(count)[:, places]
+    return directions if scores == 1 or not len(places) else directions @ null_space(np.ones((1, scores)))
 
 
 def _is_positive(matrix: FloatArray) -> bool:
