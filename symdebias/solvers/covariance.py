@@ -128,7 +128,7 @@ def at_root(
             missing = np.abs(step)
             notes.append("intervals and tests are widened by that distance")
     outward = intercepts = None
-    if correction.is_exact and records.is_noised and not safeguards:
+    if correction.is_exact and records.has_noisy_curvature and not safeguards:
         longer = longer_parameters(records, theta, found, penalty, metric, covariance, curvature)
         if longer is not None:
             outward, note = longer

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-
 from scipy.linalg import null_space
 
 from symdebias._arrays import FloatArray, IntegerArray
@@ -160,7 +159,7 @@ def _at_their_best(
     steps: int,
     total: float,
 ) -> tuple[FloatArray, Derivatives]:
-    """Return theta moved in some directions next to its minimum, or as near as some of Newton's steps come, and the pass.
+    """Return theta at its minimum in some directions, or as near as some of Newton's steps come, and the pass there.
 
     A step is no farther, by the metric, than the scores were moved.
     """
