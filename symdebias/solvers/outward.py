@@ -5,7 +5,8 @@ ones look like, of which most have no minimum at all. No single fit tells which 
 tests rule longer parameters out. Where they do not, from the estimate on, intervals have no end away from 0.
 
 An intercept does not grow with the slopes: it goes to where it is best for them. At s times its own value it would be
-told from the estimate by itself, and what that says of the slopes would change with the middle of the columns.
+told from the estimate by itself, and what that says of the slopes would change with the middle of the columns. So it is
+with what a free-form loss has without features. Of several scores all slopes are longer together.
 """
 
 import math
@@ -26,8 +27,8 @@ from symdebias.solvers.newton import is_allowed
 # Moves outwards, in halves of the length of theta or in pairs of its standard errors, whichever is more; the one that
 # tells most fits in the first pass comes first. A score of so many standard errors tells a parameter from the root.
 _MOVES, _TOLD_APART = (2.0, 1.0, 4.0, 8.0), 1.96
-# Newton's steps of intercepts, on the records that a fit is tested on and then on all, to a score of a standard error:
-# by how much they are still off is taken out of the score that is tested, to first order.
+# Newton's steps of intercepts and the like, on the records that a fit is tested on and then on all, to a score of a
+# standard error: by how much they are still off is taken out of the score that is tested, to first order.
 _STEPS, _STEPS_OF_ALL = 12, 3
 # Of the moves to where a correction has no finite variance any more.
 _HALVINGS = 12
@@ -35,8 +36,9 @@ _HALVINGS = 12
 # to so many. Scores of labels that are noised grow 1.1 times as fast at the most, those of columns that are 1.2
 # times and more in 19 of 20 draws, 3 times as a rule.
 _NEAR, _MOST_GROWN = 2.0, 1.15
-# Curvatures of so many standard errors are those of fits that the noise does not rule anywhere near.
-_CERTAIN_CURVATURE = 20.0
+# Curvatures of so many standard errors are those of fits that the noise does not rule anywhere near. The least one of a
+# free-form loss is that beside its own curvatures: of the same records six times as many of them as a rule.
+_CERTAIN_CURVATURE, _CERTAIN_OF_ITS_OWN = 20.0, 120.0
 
 
 def longer_parameters(
@@ -62,6 +64,7 @@ def longer_parameters(
         l2 for each parameter.
     metric : array of shape (Q, Q), float64
         The second moments of released records, in which lengths are taken; beside an intercept without their means.
+        A free-form loss has its curvatures for them.
     covariance : array of shape (Q, Q), float64
         That of theta.
     curvature : float or None
@@ -81,11 +84,12 @@ def longer_parameters(
     Nothing is said there. Noise of labels is the same at all parameters, and scores under it grow like these at most.
 
     With intercepts the slopes alone are longer, by the second moments of columns less their means. The intercepts are
-    at their minimum for these slopes, and the score is the effective one, less what is explained by theirs.
+    at their minimum for these slopes, and the score is the effective one, less what is explained by theirs. Where a
+    loss ignores shifts, as softmax does, they keep their sum over the scores: along it there is no minimum.
     """
-    if curvature is None or curvature > _CERTAIN_CURVATURE:
-        return None
     loss, frame = records.correction.loss, frame_of(records)
+    if curvature is None or curvature > (_CERTAIN_CURVATURE if loss.scores else _CERTAIN_OF_ITS_OWN):
+        return None
     places = parameters_apart(records.correction)
     if not loss.scores:
         metric = of_curvatures(at_theta.hessian + np.diag(penalty))
@@ -103,7 +107,7 @@ def longer_parameters(
     outwards = own / length
     along = metric_apart @ outwards
     step = max(length / 2, 2 * math.sqrt(max(float(along @ covariance @ along), 0.0)))
-    # Of the Hessian nothing is asked but what intercepts have of it.
+    # Of the Hessian nothing is asked but what these others have of it.
     parts = [records] if not len(places) or records.tested is records else [records.tested, records]
     passes = [part.derivatives_or_differences(metric, roughly=True)[0] for part in parts]
     largest, shift = 0.0, np.zeros(len(places))
@@ -126,8 +130,12 @@ def longer_parameters(
             return None
     told, ends = f"up to {1 + min(max(_MOVES), farthest) * step / length:.2g} times as long", "intervals have"
     if len(places):
-        told = f"with slopes {told} and an intercept to suit"
-        ends = "intervals have no end at all where an intercept takes part; others have"
+        longer, other = "slopes", "intercepts" if len(places) > 1 else "an intercept"
+        if not loss.scores:
+            longer, other = "other parameters", " and ".join(loss.parameters[place].name for place in places)
+        told = f"with {longer} {told} and {other} to suit"
+        part = "take part" if len(places) > 1 else "takes part"
+        ends = f"intervals have no end at all where {other} {part}; others have"
     return largest, (
         f"a score test tells theta from nothing {told} (at most {largest:.2g} standard errors): {ends} no end away "
         "from 0, and none at all where 0 is within them; expected_fit says what records of such a release can tell"
