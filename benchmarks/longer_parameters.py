@@ -3,10 +3,10 @@
     python benchmarks/longer_parameters.py [--draws 200]
 
 Exponential losses under noise of normal columns, and probit losses of rare binary columns that go together, with noised
-labels; the same as free-form losses, also with an intercept or a product of columns; and two probits, as one loss of two
-scores, whose four labels are noised. For each design: how many draws were refused or have no intervals; how many fits
-have the note of `symdebias.solvers.outward`, how many of their 95% intervals cover, and would by the score tests of each
-parameter alone; and how many do of the other fits.
+labels; the same as free-form losses, also with an intercept or a product of columns; and two probits, as one loss of
+two scores, whose four labels are noised. For each design: how many draws were refused or have no intervals; how many
+fits have the note of `symdebias.solvers.outward`, how many of their 95% intervals cover, and would by the score tests
+of each parameter alone; and how many do of the other fits.
 """
 
 import argparse
