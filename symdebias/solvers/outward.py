@@ -134,8 +134,8 @@ def longer_parameters(
         if not loss.scores:
             longer, other = "other parameters", " and ".join(loss.parameters[place].name for place in places)
         told = f"with {longer} {told} and {other} to suit"
-        part = "take part" if len(places) > 1 else "takes part"
-        ends = f"intervals have no end at all where {other} {part}; others have"
+        takes = "take" if len(places) > 1 else "takes"
+        ends = f"intervals have no end at all where {other} {takes} part; others have"
     return largest, (
         f"a score test tells theta from nothing {told} (at most {largest:.2g} standard errors): {ends} no end away "
         "from 0, and none at all where 0 is within them; expected_fit says what records of such a release can tell"

@@ -257,6 +257,11 @@ def test_a_free_form_loss_is_looked_at_in_its_own_units():
             step_size=1e-9, batch_size=64, average=True, random_state=0,
         )  # fmt: skip
     assert descent.inference.outward == pytest.approx(found.inference.outward, rel=0.02)
+    # Beside its own curvatures the least one is several times as certain as beside second moments.
+    records = found.corrected.records(np.asarray(noised.X) * units, noised.y)
+    rest = np.zeros(2), np.eye(2), found.covariance
+    assert looked_at(records, found.theta, *rest, 119.0) is not None
+    assert looked_at(records, found.theta, *rest, 121.0) is None
 
 
 def test_what_a_free_form_loss_has_without_features_is_an_intercept():
