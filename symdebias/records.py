@@ -28,6 +28,7 @@ from symdebias.codegen.plain import plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses.curvature import has_target_in_curvature
 from symdebias.losses.meaning import is_residual_loss
 from symdebias.losses.shifts import completed, ignores_shifts
 from symdebias.reading import has_rows, in_blocks, is_long, of_table
@@ -288,6 +289,18 @@ class Records:
         """Whether the release has noised anything."""
         release = self.correction.release
         return release.target is not None or any(True for _ in release.noises(self.columns))
+
+    @property
+    def has_noisy_curvature(self) -> bool:
+        """Whether noise that was undone stands in the curvature, which may then have minima that the noise has made.
+
+        Noise of the target alone shifts the gradient and nothing else where the curvature has no target in it: what is
+        convex stays so.
+        """
+        release, loss = self.correction.release, self.correction.loss
+        if any(True for _ in release.noises(self.columns)):
+            return True
+        return release.target is not None and has_target_in_curvature(loss)
 
     @property
     def arrays(self) -> tuple[FloatArray, FloatArray]:

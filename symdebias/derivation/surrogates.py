@@ -122,16 +122,6 @@ class SurrogateParts:
             self, parts=tuple(replace(part, numbers=part.numbers.in_units(unit)) for part in self.parts), width=1.0
         )
 
-    @functools.cached_property
-    def has_target_in_curvature(self) -> bool:
-        """Whether the second derivative in the score is one of the target, too, so that noise of it stands there."""
-        if self.is_residual:
-            return True
-        return any(
-            part.multiplier.free_symbols and (part.function != 0 or sp.degree(part.exact, self.variable) > 1)
-            for part in self.parts
-        )
-
     def multipliers(self, targets: FloatArray) -> list[FloatArray]:
         """Return what true targets multiply the parts that have a surrogate with."""
         found = []

@@ -64,9 +64,9 @@ class Inference:
         levels that need a larger one all s times a theta within its interval are as good as that: intervals have no end
         away from 0, and none at all where 0 is within them, and tests reject what they reject of every s.
     intercepts : array of shape (q,), bool, or None
-        Where `outward` is of slopes alone, whether an intercept takes part in each parameter. An intercept goes to
-        where it is best for the longer slopes, to a side and as far as nothing says: at such levels these have no ends,
-        and tests reject what they reject whatever they are.
+        Where `outward` is of slopes alone, whether an intercept takes part in each parameter, or what a free-form loss
+        has without features. An intercept goes to where it is best for the longer slopes, to a side and as far as
+        nothing says: at such levels these have no ends, and tests reject what they reject whatever they are.
 
     Examples
     --------

@@ -35,7 +35,7 @@ from symdebias.solvers.levelling import levelling_of
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
-from symdebias.solvers.outward import longer_parameters
+from symdebias.solvers.outward import longer_parameters, parameters_apart
 from symdebias.solvers.residual_moments import moments_told
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.separation import refuse_one_label
@@ -128,12 +128,12 @@ def at_root(
             missing = np.abs(step)
             notes.append("intervals and tests are widened by that distance")
     outward = intercepts = None
-    if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
+    if correction.is_exact and records.has_noisy_curvature and not safeguards:
         longer = longer_parameters(records, theta, found, penalty, metric, covariance, curvature)
         if longer is not None:
             outward, note = longer
-            if len(correction.intercepts):
-                intercepts = np.isin(np.arange(len(theta)), correction.intercepts)
+            if len(parameters_apart(correction)):
+                intercepts = np.isin(np.arange(len(theta)), parameters_apart(correction))
             notes.append(note)
             # Estimates alone would be taken for more than they are.
             warnings.warn(note, VarianceWarning, stacklevel=stacklevel)

@@ -21,6 +21,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
+from symdebias.losses.curvature import has_target_in_curvature
 from symdebias.records import Records, size_by, stride_to
 from symdebias.solvers.lengths import Lengths
 from symdebias.solvers.metric import definite, inverse_root
@@ -263,7 +264,8 @@ class ReleasedRecords:
         """
         if self.noise.any() or self.corrected.method == "surrogate":
             return True
-        return self.corrected.shown.release.target is not None and self.parts.has_target_in_curvature
+        has_target = self.parts.is_residual or has_target_in_curvature(self.corrected.shown.loss)
+        return self.corrected.shown.release.target is not None and has_target
 
     def outside(self, theta: FloatArray, radius: float) -> float:
         """Return the estimated share of true scores (of residuals) at theta beyond a radius."""

@@ -461,7 +461,7 @@ class _Descents:
         run, frame, descent = ended.run, frame_of(ended.run), ended.descent
         on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
         derivatives, _ = run.derivatives_or_differences(self.training.metric)
-        # An exact correction needs no scores to train, and what longer parameters are like is asked of it as well.
+        # A surrogate that was resolved before needs no scores to train, but its bias is theirs.
         known = ended.known or frame.known(known_scores(ended.resolved, run.tested))
         inference = at_root(
             run, ended.theta, derivatives(ended.theta, True), self.training.penalty, self.training.metric,

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 import symdebias as sd
+from symdebias.solvers.moments import released_moments
 from symdebias.solvers.outward import longer_parameters
 
 SAID = "times as long"
+A, B, C, U, V, X1, X2, Y = sp.symbols("a b c u v x1 x2 y", real=True)
 
 
 def looked_at(records, theta, *rest):
@@ -223,6 +226,181 @@ def test_the_middle_of_columns_changes_nothing_beside_an_intercept():
     (largest, note), (largest_of_centred, note_on_centred) = found
     assert 0 < largest == pytest.approx(largest_of_centred, rel=1e-9)
     assert note == note_on_centred
+
+
+def of_margin(margin):
+    return -sp.log(sp.erfc(-margin / sp.sqrt(2)) / 2)
+
+
+def free_form(score, parameters, noised):
+    """A probit in features and parameters, for records whose labels alone are noised."""
+    loss = sd.Loss.of_features(
+        of_margin(Y * score), features=(X1, X2), parameters=parameters, target=Y, target_values=(-1, 1)
+    )
+    return sd.debias(loss, sd.Release(None, target=noised.release.target, noiseless=("x1", "x2")))
+
+
+def test_a_free_form_loss_is_looked_at_in_its_own_units():
+    fit, noised = fitted_with_a_word()
+    units = np.array([1e3, 1e-2])
+    for scale in (np.ones(2), units):
+        with pytest.warns(sd.exceptions.VarianceWarning, match=SAID):
+            found = sd.m_estimate(free_form(A * X1 + B * X2, (A, B), noised), np.asarray(noised.X) * scale, noised.y)
+        np.testing.assert_allclose(found.theta * scale, fit.theta, rtol=1e-6)
+        # Of the same records at nearly the same places.
+        assert found.inference.outward == pytest.approx(fit.inference.outward, rel=0.05)
+        ends = found.confidence_interval() * scale[:, None]
+        np.testing.assert_array_equal(np.isinf(ends), np.isinf(fit.confidence_interval()))
+    with pytest.warns(sd.exceptions.VarianceWarning, match=SAID):
+        descent = sd.sgd(
+            found.corrected, np.asarray(noised.X) * units, noised.y, covariance="plug-in", start=found.theta,
+            step_size=1e-9, batch_size=64, average=True, random_state=0,
+        )  # fmt: skip
+    assert descent.inference.outward == pytest.approx(found.inference.outward, rel=0.02)
+    # Beside its own curvatures the least one is several times as certain as beside second moments.
+    records = found.corrected.records(np.asarray(noised.X) * units, noised.y)
+    rest = np.zeros(2), np.eye(2), found.covariance
+    assert looked_at(records, found.theta, *rest, 119.0) is not None
+    assert looked_at(records, found.theta, *rest, 121.0) is None
+
+
+def test_what_a_free_form_loss_has_without_features_is_an_intercept():
+    corrected, noised = in_rare_columns(np.array([0.0, -3.0, -1.5]), seed=39, records=20_000, fit_intercept=True)
+    with pytest.warns(sd.exceptions.VarianceWarning, match=SAID):
+        fit = sd.m_estimate(corrected, noised.X, noised.y)
+    said = "with other parameters up to .* times as long and c to suit .* no end at all where c takes part"
+    # It stands wherever it was declared.
+    with pytest.warns(sd.exceptions.VarianceWarning, match=said):
+        found = sd.m_estimate(free_form(A * X1 + B * X2 + C, (C, A, B), noised), noised.X, noised.y)
+    np.testing.assert_allclose(found.theta, fit.theta[[2, 0, 1]], rtol=1e-6)
+    np.testing.assert_array_equal(found.inference.intercepts, [True, False, False])
+    assert found.inference.outward == pytest.approx(fit.inference.outward, rel=0.1)
+    np.testing.assert_array_equal(found.confidence_interval()[0], [-np.inf, np.inf])
+
+
+def test_a_free_form_loss_without_a_linear_score_is_looked_at():
+    truth, rng = np.array([2.5, -1.5, 0.8]), np.random.default_rng([13, 14])
+    binary = (rng.random((3_000, 3)) < 0.1) / 0.3
+    X = math.sqrt(1 - 0.95**2) * binary[:, :2] + 0.95 * binary[:, 2:]
+    chance = ndtr(np.column_stack([X, X[:, 0] * X[:, 1]]) @ truth)
+    y = np.where(rng.random(len(X)) < chance, 1.0, -1.0)
+    release = sd.Release(None, target=sd.RandomizedResponse(1.5), noiseless=("x1", "x2"))
+    noised = release.privatize(X, y, random_state=13)
+    corrected = free_form(A * X1 + B * X2 + C * X1 * X2, (A, B, C), noised)
+    with pytest.warns(sd.exceptions.VarianceWarning, match=SAID):
+        fit = sd.m_estimate(corrected, noised.X, noised.y)
+    low, high = fit.confidence_interval().T
+    assert np.all((low <= truth) & (truth <= high))
+    assert fit.inference.intercepts is None
+    # By hand: s theta, in steps of half of it, is within so many standard errors of a root of its own score.
+    scores = []
+    for times in (1.5, 2.0, 3.0, 5.0):
+        along = corrected.gradient(times * fit.theta, noised.X, noised.y) @ fit.theta
+        scores.append(along.mean() / math.sqrt((along**2).mean() / len(X)))
+    assert fit.inference.outward == pytest.approx(max(scores), abs=0.1)
+
+
+def two_probits(seed, *, fit_intercept=False):
+    """Two probits of four labels, which are noised, in rare columns that go together."""
+    parts = [of_margin(first * U) + of_margin(second * V) for first in (-1, 1) for second in (-1, 1)]
+    expression = sp.Piecewise(*((part, sp.Eq(Y, label)) for label, part in enumerate(parts[:3])), (parts[3], True))
+    loss = sd.Loss(expression, score=(U, V), target=Y, target_values=(0, 1, 2, 3))
+    truth = np.array([[2.6, -1.5, -0.7], [1.2, 0.8, 0.3]])[:, : 2 + fit_intercept]
+    rng = np.random.default_rng([seed, 16])
+    binary = (rng.random((2_000, 3)) < 0.1) / 0.3
+    X = math.sqrt(1 - 0.95**2) * binary[:, :2] + 0.95 * binary[:, 2:]
+    rows = np.column_stack([X, np.ones(len(X))])[:, : 2 + fit_intercept]
+    y = (rng.random((len(X), 2)) < ndtr(rows @ truth.T)) @ np.array([2, 1])
+    target = sd.RandomizedResponse(2.0, categories=(0, 1, 2, 3))
+    release = sd.Release(None, target=target, noiseless=("x1", "x2"), fit_intercept=fit_intercept)
+    return sd.debias(loss, release), release.privatize(X, y, random_state=seed)
+
+
+def with_a_word(corrected, noised):
+    with pytest.warns(sd.exceptions.VarianceWarning, match=SAID):
+        return sd.m_estimate(corrected, noised.X, noised.y), noised
+
+
+def farthest_score(fit, X, y, directions):
+    """The largest score statistic by hand: slopes longer, intercepts at their minimum in some directions."""
+    theta = fit.theta.ravel()
+    count, width = fit.theta.shape
+    intercepts = np.arange(count) * width + width - 1
+    slopes = theta.copy()
+    slopes[intercepts] = 0.0
+    metric = released_moments(fit.corrected.records(X, y))
+    beside = np.eye(len(theta))[:, intercepts] @ directions
+    outwards = slopes - beside @ np.linalg.solve(beside.T @ metric @ beside, beside.T @ metric @ slopes)
+    length = math.sqrt(outwards @ metric @ outwards)
+    projected = metric @ outwards - metric @ beside @ np.linalg.solve(
+        beside.T @ metric @ beside, beside.T @ metric @ outwards
+    )
+    step = max(0.5, 2 * math.sqrt(projected @ fit.covariance @ projected) / length**2)
+    found = []
+    for times in (1.0, 2.0, 4.0, 8.0):
+        at = theta + times * step * outwards
+        for _ in range(50):
+            hessian = fit.corrected.mean_hessian(at.reshape(count, width), X, y).reshape(len(theta), len(theta))
+            gradient = fit.corrected.mean_gradient(at.reshape(count, width), X, y).ravel()
+            at = at - beside @ np.linalg.solve(beside.T @ hessian @ beside, beside.T @ gradient)
+        assert np.all(np.linalg.eigvalsh(beside.T @ hessian @ beside) > 0)
+        direction = outwards - beside @ np.linalg.solve(beside.T @ hessian @ beside, beside.T @ hessian @ outwards)
+        along = fit.corrected.gradient(at.reshape(count, width), X, y).reshape(len(X), -1) @ direction
+        found.append(along.mean() / math.sqrt((along**2).mean() / len(X)))
+    return max(found)
+
+
+def test_several_scores_are_longer_together():
+    fit, _ = with_a_word(*two_probits(7))
+    low, high = fit.confidence_interval()[..., 0], fit.confidence_interval()[..., 1]
+    assert np.all((low == -np.inf) | (high == np.inf))
+    assert fit.inference.intercepts is None
+    fit, noised = with_a_word(*two_probits(7, fit_intercept=True))
+    assert "and intercepts to suit" in fit.summary()
+    np.testing.assert_array_equal(fit.inference.intercepts, [False, False, True] * 2)
+    assert np.isinf(fit.confidence_interval()[:, 2]).all()
+    X, y = np.asarray(noised.X), np.asarray(noised.y)
+    assert fit.inference.outward == pytest.approx(max(0.0, farthest_score(fit, X, y, np.eye(2))), abs=0.05)
+
+
+def in_a_noised_column(loss, labels, seed=2):
+    """Records of strong signals in a column that is noised and one that is not, with an intercept."""
+    rng = np.random.default_rng([seed, 21])
+    X = np.column_stack([np.where(rng.random(600) < 0.5, 1.0, -1.0), rng.normal(size=600)])
+    is_second = rng.random(len(X)) < expit(X @ [3.0, 1.5] + 1.0)
+    target = sd.RandomizedResponse(1.0, categories=labels)
+    release = sd.Release({"x1": sd.RandomizedResponse(1.0)}, target=target, noiseless=("x2",), fit_intercept=True)
+    noised = release.privatize(X, np.array(labels)[is_second.astype(int)], random_state=seed)
+    return sd.debias(loss, release).records(noised.X, noised.y)
+
+
+def test_softmax_of_two_labels_is_told_what_the_log_loss_is():
+    """Its intercepts keep their sum: along that of both their scores have neither a curvature nor a spread."""
+    theta, covariance = np.array([2.0, 1.0, 0.7]), np.diag([0.3, 0.05, 0.1])
+    one = in_a_noised_column(sd.losses.logistic(), (-1, 1))
+    rest = np.zeros(3), released_moments(one), covariance, 5.0
+    largest, note = looked_at(one, theta, *rest)
+    assert 0.2 < largest < 1.96
+    two = in_a_noised_column(sd.losses.softmax(2), (0, 1)).completing(np.zeros(6))
+    turned = np.kron([[1.0, -1.0], [-1.0, 1.0]], covariance / 4)
+    both = np.concatenate([-theta, theta]) / 2
+    found, said = looked_at(two, both, np.zeros(6), released_moments(two), turned, 5.0)
+    assert found == pytest.approx(largest, rel=1e-8)
+    assert said == note.replace("an intercept takes part", "intercepts take part").replace("an intercept", "intercepts")
+
+
+def test_labels_that_are_noised_beside_a_curvature_without_them_are_not_looked_at():
+    """What is convex stays so, and each parameter has its score test: as of the log loss, so of softmax."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2_000, 2))
+    scores = X @ np.array([[3.0, -1.0], [-1.0, 2.0], [-2.0, -1.0]]).T
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    release = sd.Release(None, target=sd.RandomizedResponse(1.5, categories=(0, 1, 2)), noiseless=("x1", "x2"))
+    noised = release.privatize(X, y, random_state=3)
+    records = sd.debias(sd.losses.softmax(3), release).records(noised.X, noised.y)
+    assert not records.has_noisy_curvature
+    assert two_probits(0)[0].records(noised.X, noised.y).has_noisy_curvature
+    assert in_a_noised_column(sd.losses.softmax(2), (0, 1)).has_noisy_curvature
 
 
 @pytest.mark.exhaustive
