@@ -593,6 +593,24 @@ def populations(path: str | os.PathLike[str], *, like: Guarantee | None = None) 
     return _populations(ledger_lines.read(_files.path_of(path)), like=like)
 
 
+def cut_short(path: str | os.PathLike[str]) -> int:
+    """Return how many bytes at the end of a ledger are no whole line and do not count: what a crash or a copy has left.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Raises
+    ------
+    PrivacyError
+        The file was changed or damaged, or is no ledger.
+    OSError
+        The file cannot be read.
+    """
+    return len(ledger_lines.read(_files.path_of(path)).torn)
+
+
 def unnamed(path: str | os.PathLike[str], population: str, total: Guarantee, others: Sequence[str]) -> list[str]:
     """Return the populations beside which one would begin in a file, but for those that were named as others.
 
