@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symdebias._domains import COUNT
+from symdebias._domains import COUNT, check_flag
 from symdebias._progress import progress_bar
 from symdebias.codegen import cache
 from symdebias.codegen.score.program import ScoreProgram
@@ -84,6 +84,10 @@ def compile_kernels(
     >>> done.kernels, done.compiled <= done.kernels
     (3, True)
     """
+    weighted = check_flag("weighted", weighted)
+    offset = check_flag("offset", offset)
+    noise_scale = check_flag("noise_scale", noise_scale)
+    progress = check_flag("progress", progress)
     require_corrected(corrected)
     if isinstance(solvers, str) or not solvers or any(one not in SOLVERS for one in solvers):
         raise ValueError(f"solvers={solvers!r:.60} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
