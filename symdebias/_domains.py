@@ -129,6 +129,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 def kind_or_value(value: Any) -> str:
     """Return what was given as a message about a word, a number or a flag shows it: of anything else its type."""
+    value = _without_scalars(value)
     return shown(value, 60) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
 
 
@@ -229,7 +230,7 @@ class Integer:
     def check(self, name: str, value: Any) -> int:
         """Return a value as int, or raise TypeError or ValueError, as `Interval.check`."""
         if not is_integer(value):
-            raise TypeError(f"{name} must be an integer of at least {self.low}; got {shown(value)}.")
+            raise TypeError(f"{name} must be an integer of at least {self.low}; got {kind_or_value(value)}.")
         if not value >= self.low:
             raise ValueError(f"{name}={value} is too small. It must be an integer of at least {self.low}.")
         if not value <= self.high:

@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, shown
+from symdebias._domains import Interval, is_number, shown
 from symdebias.exceptions import NoExactCorrectionError
 
 FREQUENCY = sp.Symbol("frequency", real=True)
@@ -132,7 +132,7 @@ class AdditiveNoise:
             raise TypeError("the density must be a SymPy expression in symdebias.noise.VALUE alone.")
         if self.step is not None:
             object.__setattr__(self, "step", _WIDTH.check("step", self.step))
-        if self.tail_rate != math.inf:
+        if not (is_number(self.tail_rate) and self.tail_rate == math.inf):
             object.__setattr__(self, "tail_rate", _WIDTH.check("tail_rate", self.tail_rate))
         if self.covariance is not None and not self.is_gaussian:
             raise ValueError("only normal noise takes a covariance. Declare other columns each under its own noise.")

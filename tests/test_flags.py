@@ -6,6 +6,7 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
+import sympy as sp
 
 import symdebias as sd
 
@@ -140,3 +141,24 @@ def test_a_share_of_steps_that_is_none_shows_no_data():
         with pytest.raises(ValueError, match=r"^average=\w+ is neither True, False nor a share") as caught:
             sd.sgd(corrected(), X, Y, epochs=1, average=given)
         assert "12345" not in str(caught.value)
+
+
+# What is a word, a list of words or a number elsewhere.
+NO_WORDS = {
+    "solvers of compile_kernels": lambda given: sd.compile_kernels(corrected(), 2, solvers=given),
+    "columns of certify": lambda given: corrected().certify(columns=given),
+    "composition of Ledger": lambda given: sd.Ledger(
+        "nowhere/spent.jsonl", "survey", total=sd.Guarantee(1.0, 0.0), composition=given
+    ),
+    "tail_rate of AdditiveNoise": lambda given: sd.noise.AdditiveNoise(
+        1.0, sp.exp(-(sd.noise.FREQUENCY**2) / 2), tail_rate=given
+    ),
+}
+
+
+@pytest.mark.parametrize("given", [np.array([]), np.array([1.0, 2.0]), pd.DataFrame({"secret": [12345.0]}), 0.5j])
+@pytest.mark.parametrize("call", NO_WORDS)
+def test_arrays_for_words_and_numbers_are_refused_in_words(call, given):
+    with pytest.raises((TypeError, ValueError), match=rf"^{call.split(' of ')[0]}") as caught:
+        NO_WORDS[call](given)
+    assert "12345" not in str(caught.value)
