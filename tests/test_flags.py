@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
 Y = X @ [1.0, -0.5] + 0.1 * RNG.normal(size=60)
 LOSS = sd.losses.least_squares()
+U, V = sp.symbols("u v", real=True)
 CENTRAL = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace-one"}
 
 
@@ -162,3 +164,37 @@ def test_arrays_for_words_and_numbers_are_refused_in_words(call, given):
     with pytest.raises((TypeError, ValueError), match=rf"^{call.split(' of ')[0]}") as caught:
         NO_WORDS[call](given)
     assert "12345" not in str(caught.value)
+
+
+NOT_LISTS = {
+    "target_values must be a sequence": lambda given: sd.Loss((U - V) ** 2, score=U, target=V, target_values=given),
+    "scores, features, parameters and targets must be SymPy symbols": lambda given: sd.Loss.of_features(
+        (U - V) ** 2, features=[U], parameters=given, target=V
+    ),
+}
+
+
+@pytest.mark.parametrize("given", [np.array(1.0), 1.0])
+@pytest.mark.parametrize("message", NOT_LISTS)
+def test_an_array_without_a_dimension_is_no_list(message, given):
+    with pytest.raises(TypeError, match=message):
+        NOT_LISTS[message](given)
+
+
+@pytest.mark.parametrize("number", [Fraction, sp.Float, sp.Rational, np.float32])
+def test_numbers_of_other_kinds_are_numbers(number):
+    """They were taken and kept as they are, and what is not in NumPy ended there, or where it was printed."""
+    found = sd.debias(
+        sd.losses.logistic(), RELEASE, method="surrogate",
+        radius=number(5.0), score_variance=number(0.5), n=number(1000.0),
+    )  # fmt: skip
+    wanted = sd.debias(sd.losses.logistic(), RELEASE, method="surrogate", radius=5.0, score_variance=0.5, n=1000.0)
+    np.testing.assert_array_equal(found.loss([1.0, 1.0], X, np.sign(Y)), wanted.loss([1.0, 1.0], X, np.sign(Y)))
+    assert str(fitted().combinations([[1.0, 1.0]], level=number(0.5))) == str(
+        fitted().combinations([[1.0, 1.0]], level=0.5)
+    )
+
+
+def test_intervals_at_a_level_next_to_0_have_hardly_any_width():
+    low, high = fitted().confidence_interval(1e-300).T
+    np.testing.assert_allclose(high - low, 0.0, atol=0.05 * fitted().standard_errors.min())
