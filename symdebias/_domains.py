@@ -110,6 +110,29 @@ def is_list(value: Any) -> bool:
     return isinstance(value, Iterable) and not is_one
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return a flag as bool, NumPy's too, or raise TypeError, which shows no data.
+
+    Examples
+    --------
+    >>> check_flag("progress", True)
+    True
+    >>> check_flag("progress", [1, 2])
+    Traceback (most recent call last):
+    TypeError: progress must be True or False; got list. Pass one of them.
+    """
+    flag = _without_scalars(value)
+    if not isinstance(flag, bool):
+        raise TypeError(f"{name} must be True or False; got {kind_or_value(flag)}. Pass one of them.")
+    return flag
+
+
+def kind_or_value(value: Any) -> str:
+    """Return what was given as a message about a word, a number or a flag shows it: of anything else its type."""
+    value = _without_scalars(value)
+    return shown(value, 60) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
+
+
 @dataclass(frozen=True)
 class Interval:
     """An interval of real numbers.
@@ -207,7 +230,7 @@ class Integer:
     def check(self, name: str, value: Any) -> int:
         """Return a value as int, or raise TypeError or ValueError, as `Interval.check`."""
         if not is_integer(value):
-            raise TypeError(f"{name} must be an integer of at least {self.low}; got {shown(value)}.")
+            raise TypeError(f"{name} must be an integer of at least {self.low}; got {kind_or_value(value)}.")
         if not value >= self.low:
             raise ValueError(f"{name}={value} is too small. It must be an integer of at least {self.low}.")
         if not value <= self.high:

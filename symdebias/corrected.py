@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias import _markup, assessment
 from symdebias._arrays import FloatArray, column_names, is_table, length_of, real_array, shown_names
 from symdebias._blas import one_thread
-from symdebias._domains import RADIUS
+from symdebias._domains import COUNT, RADIUS
 from symdebias._table_rows import first_row
 from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
@@ -727,7 +727,7 @@ class CorrectedLoss:
         theta_radius = RADIUS.check("theta_radius", theta_radius)
         if not self.declared.scores or self.release.number_of_columns is not None:
             return theta_radius, columns_to_show(self.declared, self.release)
-        return theta_radius, 1 + len(self.release.noiseless) if columns is None else columns
+        return theta_radius, 1 + len(self.release.noiseless) if columns is None else COUNT.check("columns", columns)
 
 
 def _numbers_of(values: Any, theta: FloatArray, *, by_record: bool = False) -> FloatArray:

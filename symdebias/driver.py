@@ -320,11 +320,11 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
             f"a surrogate is designed for radius, score_variance and n together; {missing} is missing. Give all three, "
             "or none: a solver then fills them in from a pilot estimate."
         )
-    RADIUS.check("radius", named["radius"])
-    NON_NEGATIVE.check("score_variance", named["score_variance"])
-    if not (POSITIVE.check("n", named["n"]) >= 1):
+    domains = {"radius": RADIUS, "score_variance": NON_NEGATIVE, "n": POSITIVE}
+    checked = {name: domains[name].check(name, value) for name, value in named.items()}
+    if not checked["n"] >= 1:
         raise ValueError(f"n={shown(named['n'])} is no sample size. Give the number of records, at least 1.")
-    return named
+    return checked
 
 
 def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:

@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, shown
+from symdebias._domains import Interval, is_number, shown
 from symdebias.exceptions import NoExactCorrectionError
 
 FREQUENCY = sp.Symbol("frequency", real=True)
@@ -93,8 +93,8 @@ class AdditiveNoise:
     TypeError
         The characteristic function is not a SymPy expression.
     ValueError
-        It has other symbols, its curvature at 0 is not that of the variance, it is not real, or exponential moments end
-        before ``tail_rate``.
+        It has other symbols, is not computed as a number, is not 1 at 0, is that of a mean or another variance, is
+        beyond 1 or not real, or exponential moments end before ``tail_rate``.
 
     Examples
     --------
@@ -132,20 +132,13 @@ class AdditiveNoise:
             raise TypeError("the density must be a SymPy expression in symdebias.noise.VALUE alone.")
         if self.step is not None:
             object.__setattr__(self, "step", _WIDTH.check("step", self.step))
-        if self.tail_rate != math.inf:
+        if not (is_number(self.tail_rate) and self.tail_rate == math.inf):
             object.__setattr__(self, "tail_rate", _WIDTH.check("tail_rate", self.tail_rate))
         if self.covariance is not None and not self.is_gaussian:
             raise ValueError("only normal noise takes a covariance. Declare other columns each under its own noise.")
-        if not all(abs(ratio - 1) < 1e-6 for ratio in self._curvatures()):
-            raise ValueError(
-                f"the characteristic function {phi} is not that of noise with mean 0 and the variance "
-                f"{self.variance!r}. It must be 1 - variance w^2/2 near 0: correct one of the two."
-            )
-        if not self._is_symmetric():
-            raise ValueError(
-                f"the characteristic function {self.formula} is not real: the noise is not symmetric about 0, and "
-                "noise is undone by its even moments alone. Give it a random sign where it is drawn."
-            )
+        self._require_unit_at_zero()
+        self._require_curvature()
+        self._require_possible()
         end = self._end_of_moments()
         if end is not None:
             raise ValueError(
@@ -155,25 +148,101 @@ class AdditiveNoise:
 
     __getstate__ = declared_state
 
-    def _curvatures(self) -> list[complex]:
-        """Return (phi(0) - phi)/(variance w^2/2) at small w of either sign, where it is 1; NaN where phi(0) is not."""
-        exact = exactly(self.characteristic_function)
-        # So near 0 that rare but far noise, whose next moments are large, is in its quadratic part too.
-        step = sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
-        # Next to 0, where sin(a w)/(a w) is no number. Decimal constants may leave it a little from 1.
-        start = value_of(exact, 300, {FREQUENCY: step / 10**20})
-        if not abs(complex(start) - 1) < 1e-12:
-            return [complex(math.nan)]
-        values = (value_of(exact, 300, {FREQUENCY: w}) for w in (step, -step))
-        return [complex(2 * (start - value) * 10**240) for value in values]
+    def _value(self, frequency: sp.Expr, digits: int) -> sp.Expr:
+        """Return the characteristic function at an exact frequency, to so many digits.
 
-    def _is_symmetric(self) -> bool:
-        """Whether the characteristic function is real, at some frequencies of the size of one over the deviation."""
-        if not self.characteristic_function.has(sp.I):
-            return True
-        exact, deviation = exactly(self.characteristic_function), math.sqrt(self.variance)
-        values = (value_of(exact, 20, {FREQUENCY: sp.Rational(share / deviation)}) for share in (0.3, 1.0, 1.7))
-        return all(abs(complex(value).imag) < 1e-9 for value in values)
+        Raises
+        ------
+        ValueError
+            It is no finite number.
+        """
+        value = value_of(exactly(self.characteristic_function), digits, {FREQUENCY: frequency})
+        parts = value.as_real_imag() if value.is_number else ()
+        if not parts or not all(part.is_Float or part.is_Rational for part in parts):
+            is_near = abs(frequency) * math.sqrt(self.variance) < 1e-6
+            near = "near w = 0" if is_near else f"at w = {float(frequency):.4g}"
+            raise ValueError(
+                f"the characteristic function {self.formula} is no finite number that SymPy finds {near}. It must be "
+                "one at all w: write it in functions whose values SymPy knows."
+            )
+        return value
+
+    @property
+    def _step(self) -> sp.Expr:
+        """A frequency so near 0 that rare but far noise, whose next moments are large, is in its quadratic part too."""
+        return sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
+
+    def _require_unit_at_zero(self) -> None:
+        # Next to 0, where sin(a w)/(a w) is no number. Decimal constants may leave it a little from 1.
+        start = complex(self._value(self._step / 10**20, 300))
+        if not abs(start - 1) < 1e-12:
+            found = f"{start.real if start.imag == 0 else start:.4g}"
+            found = "0" if abs(start) < 1e-30 else "infinite" if abs(start) > 1e30 else found
+            raise ValueError(
+                f"the characteristic function {self.formula} is {found} at w = 0. It must be 1 there, where it is the "
+                "sum of all probabilities: correct it by a factor or in its form."
+            )
+
+    def _require_curvature(self) -> None:
+        """Raise ValueError where the characteristic function is not 1 - variance w^2/2 near 0."""
+        step = self._step
+        start = self._value(step / 10**20, 300)
+        above, below = (self._value(w, 300) for w in (step, -step))
+        # (phi(0) - phi)/(variance w^2/2), where it is 1.
+        one, other = (complex(2 * (start - value) * 10**240) for value in (above, below))
+        if not abs(one - other.conjugate()) <= 1e-6 * abs(one):
+            advice = ""
+            if self.characteristic_function.has(sp.jn):
+                advice = " SymPy takes jn(n, w) for positive w alone: write sympy.expand_func of it."
+            raise ValueError(
+                f"the characteristic function {self.formula} is not at -w the conjugate of what it is at w, as that of "
+                f"any noise is. Write it in a form that holds for negative w as well.{advice}"
+            )
+        if abs(one.imag) > 1e-6 * max(1.0, abs(one.real)):
+            mean = complex((above - start) / step).imag
+            raise ValueError(
+                f"the characteristic function {self.formula} is that of noise with the mean {mean:.4g}. It must be 0: "
+                "subtract the mean where the noise is drawn."
+            )
+        if not abs(one.real - 1) < 1e-6:
+            raise ValueError(self._of_another_variance(one.real))
+
+    def _of_another_variance(self, ratio: float) -> str:
+        """Return what is wrong where the curvature at 0 is so many times that of the variance."""
+        nearer = self._value(self._step / 10**10, 300)
+        again = float(sp.re(2 * (self._value(self._step / 10**30, 300) - nearer)) * 10**260)
+        if not abs(again - ratio) <= 1e-3 * abs(ratio):
+            return (
+                f"the characteristic function {self.formula} has no finite curvature at w = 0: the noise has no finite "
+                "variance, by which corrections go. Use noise that has one."
+            )
+        if ratio < 0:
+            return (
+                f"the characteristic function {self.formula} is more than 1 next to w = 0, and that of any noise is at "
+                "most 1. Check its signs."
+            )
+        return (
+            f"the characteristic function {self.formula} is that of noise with the variance "
+            f"{ratio * self.variance:.6g} by its curvature at w = 0, and variance={self.variance!r} was given. It must "
+            "be 1 - variance w^2/2 there: correct one of the two."
+        )
+
+    def _require_possible(self) -> None:
+        """Raise ValueError where it is beyond 1 or not real, at frequencies of the size of one over the deviation."""
+        deviation = math.sqrt(self.variance)
+        frequencies = [share / deviation for share in (0.3, 1.0, 1.7, 4.0, 11.0)]
+        values = [complex(self._value(sp.Rational(frequency), 20)) for frequency in frequencies]
+        for frequency, value in zip(frequencies, values, strict=True):
+            if not abs(value) < 1 + 1e-9:
+                raise ValueError(
+                    f"the characteristic function {self.formula} has the size {abs(value):.4g} at w = {frequency:.4g}, "
+                    "and that of any noise is at most 1. Check its form."
+                )
+        if not all(abs(value.imag) < 1e-9 for value in values):
+            raise ValueError(
+                f"the characteristic function {self.formula} is not real: the noise is not symmetric about 0, and "
+                "noise is undone by its even moments alone. Give it a random sign where it is drawn."
+            )
 
     def _end_of_moments(self) -> float | None:
         """Return about where exponential moments end if that is before the stated rate, else None.
@@ -187,8 +256,11 @@ class AdditiveNoise:
         moment, exact = sp.lambdify(FREQUENCY, phi, modules=["scipy", "numpy"]), exactly(phi)
 
         def at(z: float) -> float:
-            with np.errstate(all="ignore"):
-                return _real_part(complex(moment(np.complex128(complex(0.0, -z)))))
+            try:
+                with np.errstate(all="ignore"):
+                    return _real_part(complex(moment(np.complex128(complex(0.0, -z)))))
+            except (NameError, TypeError):
+                return math.nan  # SciPy has no such function, or has it for real numbers alone: SymPy is asked.
 
         def surely_at(z: float) -> float:
             # An expression may be a difference of nearly equal numbers.

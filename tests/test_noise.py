@@ -73,12 +73,28 @@ BAD_NOISE = [
     (1.0, "exp(-w**2/2)", TypeError, "text is never evaluated"),
     (1.0, 0.5, TypeError, "must be a SymPy expression"),
     (1.0, sp.exp(-(sp.Symbol("t") ** 2) / 2), ValueError, "has the symbols t"),
-    (1.0, sp.exp(-(W**2)), ValueError, "not that of noise with mean 0 and the variance 1.0"),
-    (1.0, sp.exp(-(W**2) / 2 + sp.I * W), ValueError, "mean 0"),
+    (
+        1.0,
+        sp.exp(-(W**2)),
+        ValueError,
+        "noise with the variance 2 by its curvature at w = 0, and variance=1.0 was given",
+    ),
+    (1.0, sp.exp(-(W**2) / 2 + sp.I * W), ValueError, "that of noise with the mean 1. It must be 0"),
+    (1.0, 2 * sp.exp(-(W**2) / 2), ValueError, "is 2 at w = 0. It must be 1 there"),
+    (1.0, sp.factorial2(41) / 43 * sp.jn(20, W), ValueError, "is 0 at w = 0. It must be 1 there"),
+    (1.0, 1 / W, ValueError, "is infinite at w = 0. It must be 1 there"),
+    (1.0, sp.exp(W**2 / 2), ValueError, "is more than 1 next to w = 0"),
+    (1.0, 2 - sp.cosh(W), ValueError, r"has the size 25.31 at w = 4, and that of any noise is at most 1"),
+    (1.0, 1 - W**2 / 2, ValueError, "has the size 7 at w = 4, and that of any noise is at most 1"),
+    (1.0, sp.exp(W), ValueError, "is not at -w the conjugate of what it is at w.* as well.$"),
+    # SymPy's value has the wrong sign at negative numbers, as that of the root of w has.
+    (1 / 13, sp.factorial2(11) * sp.jn(5, W) / W**5, ValueError, r"SymPy takes jn\(n, w\) for positive w alone"),
+    (1.0, sp.Function("f")(W), ValueError, r"f\(w\) is no finite number that SymPy finds near w = 0"),
+    (1.0, sp.nan, ValueError, "nan is no finite number"),
     # An exponential number less its mean.
     (1.0, sp.exp(-sp.I * W) / (1 - sp.I * W), ValueError, "the noise is not symmetric about 0"),
-    (1.0, sp.exp(-sp.Abs(W)), ValueError, "not that of noise"),
-    (1.0, sp.Integer(1), ValueError, "not that of noise"),
+    (1.0, sp.exp(-sp.Abs(W)), ValueError, "has no finite curvature at w = 0: the noise has no finite variance"),
+    (1.0, sp.Integer(1), ValueError, "noise with the variance 0 by its curvature at w = 0, and variance=1.0 was given"),
     (0.0, sp.Integer(1), ValueError, "variance=0.0 is too small"),
     (-1.0, sp.exp(W**2 / 2), ValueError, "variance=-1.0 is too small"),
     (math.nan, sp.exp(-(W**2) / 2), ValueError, "variance=nan"),
@@ -91,6 +107,13 @@ BAD_NOISE = [
 def test_noise_that_is_refused(variance, phi, error, message):
     with pytest.raises(error, match=message):
         AdditiveNoise(variance, phi)
+
+
+def test_functions_that_scipy_lacks_are_characteristic_functions_too():
+    """The mean of a number that is uniform on a ball, as hypergeometric and as Bessel functions."""
+    hyper = AdditiveNoise(1 / 3, sp.hyper([], [sp.Rational(3, 2)], -(W**2) / 4))
+    assert hyper.inverse_taylor(2) == pytest.approx((1.0, 0.0, -1 / 6))
+    assert AdditiveNoise(1 / 13, sp.expand_func(sp.factorial2(11) * sp.jn(5, W) / W**5)).tail_rate == math.inf
 
 
 def test_a_real_characteristic_function_may_be_written_in_complex_numbers():

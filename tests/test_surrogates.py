@@ -14,6 +14,7 @@ from symdebias.derivation import scores as derivation_of_scores
 from symdebias.derivation.methods import Problem, Surrogate
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import FREQUENCY, AdditiveNoise
+from symdebias.transforms import surrogate as waves_of
 
 pytestmark = pytest.mark.newest
 
@@ -614,3 +615,10 @@ def test_maxima_of_sums_with_decimal_factors_are_taken():
     fits = [sd.m_estimate(sd.debias(sd.Loss(one, score=u, target=y), release), noised, target) for one in forms]
     for fit in fits[1:]:
         np.testing.assert_allclose(fit.theta, fits[0].theta, rtol=1e-6)
+
+
+def test_ranges_over_cells_that_are_far_too_long_say_nothing_and_do_not_warn():
+    smooth = waves_of.Surrogate(1.0, (0.0, 1.0), (0.5, 0.1), (0.0, 0.2))
+    for low, high in smooth.ranges(np.array([-1e60, -0.1]), np.array([1e60, 0.1])):
+        assert (low[0], high[0]) == (-np.inf, np.inf)
+        assert np.isfinite([low[1], high[1]]).all()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import Integer, is_choice
+from symdebias._domains import Integer, check_flag, is_choice
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.checks import probes
@@ -109,6 +109,8 @@ def check_guarantee(
     >>> check.holds, round(check.exact_epsilon, 6), check.sampled_epsilon > 0.8
     (True, 1.0, True)
     """
+    has_target = check_flag("has_target", has_target)
+    progress = check_flag("progress", progress)
     if not isinstance(mechanism, (Mechanism, Release)):
         raise TypeError(f"mechanism must be a symdebias Mechanism or Release; got {type(mechanism).__name__}.")
     if not is_choice(method, _METHODS):

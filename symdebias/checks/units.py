@@ -138,8 +138,10 @@ def _refusal(column: int, how: str, mechanism: Mechanism) -> str:
 def _suspects(columns: FloatArray, variances: FloatArray, away: FloatArray, reach: float | None) -> list[int]:
     """Return the columns that vary less than their noise, or are outside more often than it makes likely.
 
-    ``away`` is how far numbers are from the middle of their range.
+    ``away`` is how far numbers are from the middle of their range. Fewer records than are judged have none.
     """
+    if len(columns) < FEWEST:
+        return []
     with np.errstate(over="ignore", invalid="ignore"):
         suspect = columns.var(axis=0, ddof=1) < variances
         if reach is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray, take_rows
 from symdebias._blas import one_thread
-from symdebias._domains import Integer
+from symdebias._domains import Integer, check_flag
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.evaluation.estimate import (
@@ -196,6 +196,7 @@ def cross_validate(
     >>> table.best  # the naive squared error is least at one half
     'one'
     """
+    progress = check_flag("progress", progress)
     check_candidates(candidates, "sd.m_estimate")
     check_options(metric, radius, label_model, threshold)
     records = Records.checked(

@@ -26,12 +26,15 @@ from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
 from symdebias.release import Release
 from symdebias.transforms.channel import rational
+from symdebias.zonal import ZonalNoise
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
 # The least range of a surrogate in the score: losses have units of their own there, of which this is a small part. That
 # of a loss of the residual is in the units of the targets, and has it where all residuals are 0.
 _LEAST_RADIUS = 1e-3
+# The least variance of the noise of a score that polynomials are designed for: their coefficients go by its powers.
+_LEAST_VARIANCE = 1e-40
 
 
 @dataclass(frozen=True)
@@ -347,4 +350,8 @@ def _corrected(loss: Loss, records: Records, settings: dict[str, Any]) -> Correc
             return debias(loss, records.collected, method="exact")
         except NoExactCorrectionError:
             pass
+    shared = records.release.design(records.matrix.shape[1]).spherical
+    if settings and any(isinstance(one.noise, ZonalNoise) for one in shared):
+        # At theta = 0 all scores are 0, and any polynomials for short ones do.
+        settings = {**settings, "score_variance": max(settings["score_variance"], _LEAST_VARIANCE)}
     return debias(loss, records.collected, **settings)

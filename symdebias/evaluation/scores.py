@@ -38,6 +38,9 @@ _NUMBERS, _LEAST_POWER, _MOST_POWER = 2**17, 8, 14
 # A promised range is broken where released scores exceed it by so many standard errors more than noise explains; the
 # largest kurtosis that noise is supposed to have.
 _BROKEN, _KURTOSIS = 4.0, 10.0
+# The least size of scores with noise, of which squares must be numbers of float64, and the least variance that noise in
+# them has: with less it is as good as none.
+_LEAST_SIZE, _LEAST_VARIANCE = 1e-140, 1e-300
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
 # Complex numbers, and what the scores of a theta are kept under.
@@ -167,18 +170,22 @@ class ReleasedScores:
         for own, (column, values) in zip(codes, coded, strict=True):
             categories.append(Category(own, values, column.weights))
             bound += float(np.abs(values).max())
+        released = design.released_covariance(covariance)
+        _require_size(theta, linear, [values for _, values in coded], released)
         return cls(
             linear=linear,
-            normal=float(at @ design.linear_covariance @ at),
+            normal=_variance(at, design.linear_covariance),
             others=tuple(
                 (part.own_noise, float(parameter))
                 for part, parameter in zip(design.linear, at, strict=True)
-                if part.own_noise is not None and not part.own_noise.is_gaussian and parameter != 0
+                if part.own_noise is not None
+                and not part.own_noise.is_gaussian
+                and part.own_noise.variance * parameter**2 > _LEAST_VARIANCE
             ),
-            spherical=tuple((law, form) for law, form in forms if form > 0),
+            spherical=tuple((law, form) for law, form in forms if form > _LEAST_VARIANCE),
             categories=tuple(categories),
-            noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
-            additive=float(theta @ design.additive_covariance(covariance) @ theta),
+            noise=_variance(theta, released),
+            additive=_variance(theta, design.additive_covariance(covariance)),
             bound=bound,
             constant=float(constant) if alone and not categories else None,
         )
@@ -527,6 +534,34 @@ def _estimates(part: Records, theta: FloatArray, is_residual: bool) -> FloatArra
     """Return unbiased estimates of true scores, or of residuals, the score less a released target."""
     estimates = ReleasedScores.of(part, theta).estimates
     return estimates - part.target if is_residual else estimates
+
+
+def _variance(theta: FloatArray, covariance: FloatArray) -> float:
+    """Return theta' C theta, 0 where it is as good as that."""
+    found = float(theta @ covariance @ theta)
+    return found if found > _LEAST_VARIANCE else 0.0
+
+
+def _require_size(theta: FloatArray, linear: FloatArray, coded: Sequence[FloatArray], covariance: FloatArray) -> None:
+    """Raise where scores with noise are so small that the square of any is 0, and with it the variance of the noise.
+
+    Parameters
+    ----------
+    theta : array of shape (q,), float64
+        The parameters.
+    linear : array of shape (n,), float64
+        The scores of all columns but those of categories.
+    coded : sequence of arrays, float64
+        What each category of a column adds to the score.
+    covariance : array of shape (q, q), float64
+        That of the noise of the columns.
+    """
+    size = max((float(np.abs(values).max(initial=0.0)) for values in (linear, *coded)), default=0.0)
+    if 0 < size < _LEAST_SIZE and np.any((theta != 0) & (np.diagonal(covariance) > 0)):
+        raise ValueError(
+            f"the scores of the model reach {size:.3g}, and scores with noise are squared: they must reach "
+            f"{_LEAST_SIZE:g}, unless all parameters are 0. Check the units of the columns."
+        )
 
 
 def _require_additive_squares(noise: ZonalNoise) -> None:

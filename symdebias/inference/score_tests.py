@@ -26,9 +26,11 @@ def ends_by_score_tests(
     # What is left of the bias where an end is nowhere, and what is to be told beyond it.
     left = np.where(bend > 0, 0.0, bias_ratio)
     least = skewed_values(level, left, degrees_of_freedom, skewness) - left
+    with np.errstate(divide="ignore"):
+        steepest = (1 - 1e-12) * least**-2.0  # None bounds it at a level next to 0.
     # Of a bend that was found for an end that is nowhere rounding says neither.
     flat = bend + _levels_beyond(levels, left)
-    found = np.where(np.isfinite(begin) & (flat < (1 - 1e-12) * least**-2.0), begin, math.inf)
+    found = np.where(np.isfinite(begin) & (flat < steepest), begin, math.inf)
     (some,) = np.nonzero(np.isfinite(found))
 
     def excess(t: FloatArray, places: IntegerArray) -> FloatArray:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symdebias._domains import COUNT
+from symdebias._domains import COUNT, check_flag, is_choice, is_list, kind_or_value, shown
 from symdebias._progress import progress_bar
 from symdebias.codegen import cache
 from symdebias.codegen.score.program import ScoreProgram
@@ -84,9 +84,15 @@ def compile_kernels(
     >>> done.kernels, done.compiled <= done.kernels
     (3, True)
     """
+    weighted = check_flag("weighted", weighted)
+    offset = check_flag("offset", offset)
+    noise_scale = check_flag("noise_scale", noise_scale)
+    progress = check_flag("progress", progress)
     require_corrected(corrected)
-    if isinstance(solvers, str) or not solvers or any(one not in SOLVERS for one in solvers):
-        raise ValueError(f"solvers={solvers!r:.60} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
+    named = tuple(solvers) if is_list(solvers) else ()
+    if not named or not all(is_choice(one, SOLVERS) for one in named):
+        given = kind_or_value(solvers) if not is_list(solvers) else shown(named, 60)
+        raise ValueError(f"solvers={given} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
     widths = _widths(corrected, columns)
     began, before = time.perf_counter(), cache.built()
     is_held = False
@@ -95,7 +101,7 @@ def compile_kernels(
         is_held, weighted = rule is None, weighted or (rule is not None and rule.power != 0)
     kinds = [kind for width in widths for kind in _of_all_sizes(corrected, width, noise_scale, is_held)]
     has_pilot = not corrected.is_resolved
-    needed = (one for kind, held in kinds for one in _needed(kind, solvers, weighted, held, has_pilot=has_pilot))
+    needed = (one for kind, held in kinds for one in _needed(kind, named, weighted, held, has_pilot=has_pilot))
     sources = {one.key: one for one in needed}
     with progress_bar(progress, len(sources), "kernel") as advance:
         for source in sources.values():

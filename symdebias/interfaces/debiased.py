@@ -13,7 +13,7 @@ import numpy as np
 
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray, weights_array
-from symdebias._domains import COUNT, is_choice, shown
+from symdebias._domains import COUNT, check_flag, is_choice, shown
 from symdebias._rows import Rows
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
@@ -100,15 +100,16 @@ class Debiased(_base.BaseEstimator):
 
     def _checked_release(self) -> Release:
         """Return the release of the records."""
+        asked = None if self.fit_intercept is None else check_flag("fit_intercept", self.fit_intercept)
         if self.release is None:
-            return Release(fit_intercept=self.fit_intercept is not False)
+            return Release(fit_intercept=asked is not False)
         if not isinstance(self.release, Release):
             raise TypeError(
                 f"release must be a symdebias.Release or None; got {type(self.release).__name__}. Pass noised.release."
             )
-        if self.fit_intercept is not None and self.fit_intercept != self.release.fit_intercept:
+        if asked is not None and asked != self.release.fit_intercept:
             raise ValueError(
-                f"fit_intercept={self.fit_intercept}, and the release was declared with fit_intercept="
+                f"fit_intercept={asked}, and the release was declared with fit_intercept="
                 f"{self.release.fit_intercept}. Leave it out: the release decides."
             )
         return self.release

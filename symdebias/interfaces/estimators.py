@@ -368,6 +368,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any) -> tuple[Loss, FloatArray]:
         """Return the loss, and labels that are released as they are in its coding."""
         labels = _validation.column_or_1d(y, warn=True)
+        if labels.dtype.kind == "f":
+            # What follows casts them to whole numbers, of which NumPy warns before they are refused.
+            _validation.assert_all_finite(labels, input_name="y")
         _multiclass.check_classification_targets(labels)
         observed, codes = np.unique(labels, return_inverse=True)
         codes = codes.reshape(-1)

@@ -18,7 +18,7 @@ from sympy.core.function import AppliedUndef
 
 from symdebias import _markup
 from symdebias._arrays import FloatArray
-from symdebias._domains import check_name, shown
+from symdebias._domains import check_name, is_list, shown
 from symdebias._limits import check, timed
 from symdebias._loss_names import CATALOGUE, called_here, why_outside
 from symdebias.losses.admission import require_admitted
@@ -457,7 +457,7 @@ def without_target_alone(loss: Loss) -> tuple[Loss, sp.Expr]:
 
 def _several(symbols: Any) -> tuple[sp.Symbol, ...]:
     """Return symbols as a tuple; one may stand by itself. A set has no order, and is no sequence of symbols."""
-    is_one = isinstance(symbols, (sp.Basic, Set)) or not isinstance(symbols, Iterable)
+    is_one = isinstance(symbols, (sp.Basic, Set)) or not is_list(symbols)
     return (symbols,) if is_one else tuple(symbols)
 
 
@@ -481,7 +481,7 @@ def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | 
     if values is None:
         return None
     remedy = "Give at least two distinct finite numbers, such as target_values=(-1, 1), or leave it out."
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if not is_list(values):
         raise TypeError(f"target_values must be a sequence of numbers; got {shown(values)}. {remedy}")
     checked: list[float] = []
     for value in values:

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, is_number
+from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, check_flag, is_number
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns
 from symdebias.mechanisms.coordinates import shared_columns
@@ -285,9 +285,7 @@ class SphericalLaplaceMechanism(Mechanism):
 
 
 def _checked_form(dimension: Any, padded: Any) -> tuple[int | None, bool]:
-    if not isinstance(padded, (bool, np.bool_)):
-        raise TypeError(f"padded must be True or False; got {type(padded).__name__}. Pass one of them.")
-    return (None if dimension is None else COUNT.check("dimension", dimension)), bool(padded)
+    return (None if dimension is None else COUNT.check("dimension", dimension)), check_flag("padded", padded)
 
 
 def _checked_delta(delta: Any) -> float:

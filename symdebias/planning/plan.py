@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE, is_choice, is_list, shown
+from symdebias._domains import DELTA, EPSILON, POSITIVE, check_flag, is_choice, is_list, shown
 from symdebias._progress import progress_bar
 from symdebias.derivation import is_margin_loss
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
@@ -258,6 +258,8 @@ def plan(
     >>> plan.best.mechanism, plan.best.expected.release.guarantee.epsilon <= 4.0
     ('gaussian', True)
     """
+    fit_intercept = check_flag("fit_intercept", fit_intercept)
+    progress = check_flag("progress", progress)
     require_loss(loss)
     require_population(population)
     whole, chance = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)

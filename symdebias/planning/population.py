@@ -18,7 +18,7 @@ from symdebias._arrays import (
     real_array,
     without_view,
 )
-from symdebias._domains import COUNT, POSITIVE, is_choice, shown
+from symdebias._domains import COUNT, POSITIVE, check_flag, is_choice, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import NoExactCorrectionError
@@ -113,6 +113,7 @@ class Population:
         >>> Population.guess([1.0, -0.5]).X.shape
         (20000, 2)
         """
+        intercept = check_flag("intercept", intercept)
         return cls._drawn(
             theta,
             family,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import BooleanArray, FloatArray
-from symdebias._domains import COUNT, OPEN_UNIT, shown
+from symdebias._domains import COUNT, OPEN_UNIT, check_flag, shown
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.driver import debias
@@ -222,6 +222,7 @@ def rehearse(
     >>> sd.planning.rehearse(sd.losses.exponential(), release, population, n=1_000, fits=5).refused
     5
     """
+    progress = check_flag("progress", progress)
     count, times = math.ceil(sample_size(n)), COUNT.check("fits", fits)
     level = OPEN_UNIT.check("level", level)
     released, population = in_released_units(release, population)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _files
-from symdebias._domains import COUNT, shown
+from symdebias._domains import COUNT, is_choice, kind_or_value, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import ledger_lines
 from symdebias.privacy.composition import compose
@@ -265,8 +265,8 @@ class Ledger:
                 f"total must be a Guarantee; got {type(total).__name__}. Pass symdebias.Guarantee(epsilon, delta)."
             )
         limits = () if columns is None else _groups(columns, "columns")
-        if composition not in (None, *ledger_lines.COMPOSITIONS):
-            raise ValueError(f'composition={composition!r:.60} is not known. Choose "exact" or "basic".')
+        if composition is not None and not is_choice(composition, ledger_lines.COMPOSITIONS):
+            raise ValueError(f'composition={kind_or_value(composition)} is not known. Choose "exact" or "basic".')
         # The same file after a change of the working folder, and where that folder is gone.
         self._path = _files.path_of(path).absolute()
         self._seen = ""
@@ -591,6 +591,24 @@ def populations(path: str | os.PathLike[str], *, like: Guarantee | None = None) 
     ('survey',)
     """
     return _populations(ledger_lines.read(_files.path_of(path)), like=like)
+
+
+def cut_short(path: str | os.PathLike[str]) -> int:
+    """Return how many bytes at the end of a ledger are no whole line and do not count: what a crash or a copy has left.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Raises
+    ------
+    PrivacyError
+        The file was changed or damaged, or is no ledger.
+    OSError
+        The file cannot be read.
+    """
+    return len(ledger_lines.read(_files.path_of(path)).torn)
 
 
 def unnamed(path: str | os.PathLike[str], population: str, total: Guarantee, others: Sequence[str]) -> list[str]:

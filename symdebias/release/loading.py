@@ -11,7 +11,7 @@ import numpy as np
 
 from symdebias import _columns, _optional
 from symdebias._columns import Table
-from symdebias._domains import seen
+from symdebias._domains import check_flag, seen
 from symdebias._parquet import ParquetColumns
 from symdebias.exceptions import FormatError, MissingDependencyError, SymdebiasError
 from symdebias.release.card import refuse_constant, without_repeats
@@ -74,6 +74,7 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     (2, 0)-differential privacy (local, replace-one)
     (True, True, None)
     """
+    in_memory = check_flag("in_memory", in_memory)
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a folder is named by its path; got {type(path).__name__}. Name the one that save wrote.")
     place = Path(path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from symdebias import _arrays, _markup
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, is_choice, shown
+from symdebias._domains import Interval, check_flag, is_choice
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
 from symdebias.mechanisms.making import kind_of
@@ -149,9 +149,8 @@ class Release(BaseRelease):
         target_values: Sequence[float] | None = None,
         target_bounds: Sequence[float] | None = None,
     ) -> None:
-        if not isinstance(fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept must be True or False; got {shown(fit_intercept, 60)}. Pass one of them.")
-        one_hot = OneHot.declared(categories, intercept=bool(fit_intercept))
+        fit_intercept = check_flag("fit_intercept", fit_intercept)
+        one_hot = OneHot.declared(categories, intercept=fit_intercept)
         groups = checked_groups(features, target, one_hot)
         noiseless = one_hot.released(checked_names(noiseless, "noiseless"))
         if target is not None and not isinstance(target, (Mechanism, str)):
@@ -167,14 +166,14 @@ class Release(BaseRelease):
         together = {"scale": target_scale, "values": target_values, "bounds": target_bounds}
         coupling = None
         if isinstance(target, str):
-            coupling = Coupling.declared(target, groups, noiseless=noiseless, intercept=bool(fit_intercept), **together)
+            coupling = Coupling.declared(target, groups, noiseless=noiseless, intercept=fit_intercept, **together)
         elif needless := [f"target_{name}" for name, value in together.items() if value is not None]:
             raise ValueError(f'{needless[0]} belongs to target="margin" or "joint". Leave it out.')
         for field, value in {
             "groups": groups,
             "target": target if isinstance(target, Mechanism) else None,
             "noiseless": noiseless,
-            "fit_intercept": bool(fit_intercept),
+            "fit_intercept": fit_intercept,
             "coupling": coupling,
             "categories": one_hot,
         }.items():
@@ -535,8 +534,7 @@ class Release(BaseRelease):
         Records keep their order. Where that tells something of them, as that of a sorted table, `Noised.shuffled` gives
         them another one.
         """
-        if not isinstance(keep_index, (bool, np.bool_)):
-            raise TypeError(f"keep_index must be True or False; got {type(keep_index).__name__}. Pass one of them.")
+        keep_index = check_flag("keep_index", keep_index)
         if not is_choice(outside, ("clip", "clip-all", "refuse")):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
         if y is None and not (self.target is None and self.coupling is None):

@@ -141,12 +141,14 @@ class _Moved:
         )
 
     def degrees_of_freedom(self, count: int) -> float:
-        mean = float(np.trace(self.covariance)) + float(self.small.sum())
-        fourths = float(np.sum(self.covariance**2)) + float(self.small @ self.small)
+        # In units of the parameter's variance, in which squares of variances are numbers.
+        covariance, small = self.covariance / self.variance, self.small / self.variance
+        mean = float(np.trace(covariance)) + float(small.sum())
+        fourths = float(np.sum(covariance**2)) + float(small @ small)
         if mean**2 > _MUCH_FREEDOM * fourths:
             return math.inf if count > _MUCH_FREEDOM else count - 1.0
-        sizes = np.concatenate([np.maximum(np.linalg.eigvalsh(self.covariance), 0.0), self.small])
-        sizes = sizes * ((count - 1) / count / self.variance)
+        sizes = np.concatenate([np.maximum(np.linalg.eigvalsh(covariance), 0.0), small])
+        sizes = sizes * ((count - 1) / count)
         # What is small beside the rest is known by its sum.
         known = sizes < 1e-4 * sizes.sum()
         sizes, sure = sizes[~known], float(sizes[known].sum())

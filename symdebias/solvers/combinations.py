@@ -83,7 +83,7 @@ def combinations_of(fit: "Fit", weights: Any, level: float, *, original_units: b
     parts = [slice(start, start + _AT_ONCE) for start in range(0, len(rows), _AT_ONCE)]
     found = [_told(inference.mapped(rows[part]), values[part], level) for part in parts]
     errors, bias, interval, chances = (np.concatenate(told) for told in zip(*found, strict=True))
-    return Combinations(values, errors, bias, interval, chances, level)
+    return Combinations(values, errors, bias, interval, chances, known.level)
 
 
 def _told(mapped: Inference, values: FloatArray, level: float) -> tuple[FloatArray, ...]:

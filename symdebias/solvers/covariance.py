@@ -392,7 +392,8 @@ def of_records(
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     inverse = _inverse(hessian, records.total)
-    looked = _LookedAt(records, theta, penalty, inverse)
+    units = _units(covariance)
+    looked = _LookedAt(records, theta, penalty, inverse / units)
     sums, whole = looked.powers(), hessian * records.total
     size, far = len(theta), _far_records(records, metric)
     most = max(1, int(_MOST_WORK / size**3))
@@ -415,7 +416,7 @@ def of_records(
             continue
         kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
-        sums = sums + _powers(kept[:, None]) - counted[index] * _powers(plain[:, None])
+        sums = sums + _powers((kept / units)[:, None]) - counted[index] * _powers((plain / units)[:, None])
         told[index] = _told(inverse, curvature)
     if _most_told(told)[:3].max(initial=0.0) > _MOST_OF_FEW:
         raise InferenceError(
@@ -442,7 +443,7 @@ class _LookedAt:
     theta, penalty : array of shape (Q,), float64
         The root, and l2 for each parameter.
     inverse : array of shape (Q, Q), float64
-        What a summed gradient moves parameters by.
+        What a summed gradient moves parameters by, in units of theirs.
     """
 
     records: Records
@@ -500,6 +501,16 @@ class _LookedAt:
         places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
         is_new = np.flatnonzero(~np.isin(places, besides))[: max(0, most)]
         return places[is_new], self._part.taken(some[is_new])
+
+
+def _units(covariance: FloatArray) -> FloatArray:
+    """Return units of parameters in which fourth powers of what a record does to them are numbers: powers of two.
+
+    They are about the standard errors, and change nothing but exponents.
+    """
+    variances = np.diagonal(covariance)
+    is_known = (variances > 0) & np.isfinite(variances)
+    return np.asarray(np.exp2(np.round(np.log2(np.where(is_known, variances, 1.0)) / 2)))
 
 
 def _powers(moves: FloatArray) -> FloatArray:
@@ -717,7 +728,8 @@ def of_clusters(
     if effective <= _MANY_CLUSTERS:
         freedom = np.minimum(freedom, count - 1)
     # Fewer than are to be expected of so many decide where the scores of clusters have heavy tails.
-    squares = moves**2
+    largest = np.abs(moves).max(axis=0)
+    squares = (moves / np.where(largest > 0, largest, 1.0)) ** 2
     for place, deciding in enumerate(deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))):
         alike = min(freedom[place], count - 1) + 1
         few = freedom_of_few(float(deciding), alike)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, is_list, shown
+from symdebias._domains import COUNT, is_list, kind_or_value, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, FitInterrupted
 from symdebias.solvers.fit import Fit, History
@@ -235,8 +235,8 @@ def averaged_share(average: bool | float) -> float:
         return float(average)
     if not isinstance(average, numbers.Real) or not (0 < average <= 1):
         raise ValueError(
-            f"average={shown(average)} is neither True, False nor a share in (0, 1]. Pass average=True for the mean "
-            "of all iterates, or average=0.5 for that of the last half."
+            f"average={kind_or_value(average)} is neither True, False nor a share in (0, 1]. Pass average=True for the "
+            "mean of all iterates, or average=0.5 for that of the last half."
         )
     return float(average)
 

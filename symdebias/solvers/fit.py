@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._blas import one_thread
-from symdebias._domains import RADIUS, is_choice
+from symdebias._domains import RADIUS, check_flag, is_choice
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
@@ -558,6 +558,7 @@ class Fit:
         ----------
         Armstrong & Kolesar 2018 (Econometrica 86), for the intervals under bias.
         """
+        original_units = check_flag("original_units", original_units)
         self._inference()
         found = Coefficients.of(self, level, original_units=original_units)
         assert found.inference is not None
@@ -633,6 +634,7 @@ class Fit:
         >>> bool(low < 1 < high)
         True
         """
+        original_units = check_flag("original_units", original_units)
         self._inference()
         return combinations_of(self, weights, level, original_units=original_units)
 
@@ -663,6 +665,7 @@ class Fit:
         ValueError
             There are no original units; see `coefficients`.
         """
+        original_units = check_flag("original_units", original_units)
         return summary.as_text(self, level, original_units=original_units)
 
     def summary_frame(self, level: float = 0.95, *, original_units: bool = False) -> Any:
@@ -688,6 +691,7 @@ class Fit:
         MissingDependencyError
             pandas is not installed.
         """
+        original_units = check_flag("original_units", original_units)
         return Coefficients.of(self, level, original_units=original_units).frame()
 
     def plot(self, naive: "Fit | None" = None, *, level: float = 0.95, original_units: bool = False) -> Any:
@@ -712,6 +716,7 @@ class Fit:
         MissingDependencyError
             Matplotlib is not installed.
         """
+        original_units = check_flag("original_units", original_units)
         return _optional.provided("plot")(self, naive, level=level, original_units=original_units)
 
     def report(
@@ -764,6 +769,8 @@ class Fit:
         OSError
             The file cannot be written.
         """
+        original_units = check_flag("original_units", original_units)
+        certify = check_flag("certify", certify)
         _optional.provided("report")(
             self, path, naive, X=X, y=y, offset=offset, sample_weight=sample_weight, clusters=clusters,
             noise_scale=noise_scale, level=level, original_units=original_units, certify=certify,

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, require_squares
 from symdebias._blas import one_thread
-from symdebias._domains import NON_NEGATIVE, RADIUS
+from symdebias._domains import NON_NEGATIVE, RADIUS, check_flag
 from symdebias._progress import progress_bar
 from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
@@ -183,6 +183,7 @@ def m_estimate(
     >>> bool(np.all(np.abs(fit.theta - [1.0, -0.5]) < 4 * fit.standard_errors))
     True
     """
+    progress = check_flag("progress", progress)
     l2 = checked_options(corrected, l2=l2, radius=radius, bounds=bounds, surrogate_radius=surrogate_radius)
     began = time.perf_counter()
     corrected = corrected.named_by(X)

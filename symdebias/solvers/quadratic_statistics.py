@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray, real_array
-from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, Interval, check_flag
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import FEWEST_DECIDE, Inference, freedom_of_records, sandwich
 from symdebias.solvers.curvature import LEAST_CURVATURE
@@ -128,8 +128,7 @@ class QuadraticStatistics:
 
     def __init__(self, dimension: int, *, products: bool = False) -> None:
         self._dimension = COUNT.check("dimension", dimension)
-        if not isinstance(products, (bool, np.bool_)):
-            raise TypeError(f"products must be True or False; got {shown(products, 60)}. Pass one of them.")
+        products = check_flag("products", products)
         if products and self._dimension > _LARGEST_WITH_PRODUCTS:
             raise ValueError(
                 f"products of {self._dimension} components are too many to keep; the most is "

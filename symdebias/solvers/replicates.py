@@ -17,7 +17,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index
 from symdebias._blas import one_thread
-from symdebias._domains import COUNT
+from symdebias._domains import COUNT, check_flag
 from symdebias._randomness import generator
 from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -249,6 +249,7 @@ def sgd_replicates(
     >>> replicates.settings[best], replicates[best].theta.shape
     ({'step_size': 0.5, 'l2': 0.01}, (2,))
     """
+    progress = check_flag("progress", progress)
     require_corrected(corrected)
     given = checked_settings(settings, inspect.signature(sgd_replicates).parameters)
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)

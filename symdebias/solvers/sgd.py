@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, is_choice, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, check_flag, is_choice, shown
 from symdebias._randomness import generator
 from symdebias.checks.mismatch import refuse_mismatch_of_some
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -192,6 +192,7 @@ def sgd(
     >>> bool(fit.theta[0] > 0 > fit.theta[1])
     True
     """
+    progress = check_flag("progress", progress)
     with one_thread(), kept(checkpoint) as journal:
         return _trained(
             corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,

@@ -42,8 +42,8 @@ _OUTSIDE = (1e-2, 1e-3, 0.0)
 STATED_OUTSIDE = 1e-3
 # Designs have fourth powers of slopes in them.
 _STEEPEST = 1e60
-# Its square is still a number.
-_LARGEST_MEAN = 1e150
+# Squares between these are numbers.
+_LEAST_MEAN, _LARGEST_MEAN = 1e-150, 1e150
 
 
 def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
@@ -164,8 +164,8 @@ class _Judge:
         mean = sum(
             float(m) * float(self.chances @ bend) for m, bend in zip(self.multipliers.mean(axis=0), bends, strict=True)
         )
-        # Curvatures of a runaway theta may be so large that their square is no number.
-        return square / mean**2 if 0 < abs(mean) < _LARGEST_MEAN else math.inf
+        # Curvatures of a runaway theta may be so large or so small that their square is no number.
+        return square / mean**2 if _LEAST_MEAN < abs(mean) < _LARGEST_MEAN else math.inf
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def designed_polynomials(
         for dial in _DIALS[:1] if quick else _DIALS:
             found = scene.surrogates(numbers, max(1.0, dial * records), degree, _SHARED / dial)
             spent = sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
-            spent *= 1 + _UNCERTAIN_CURVATURE * _relative_curvature(judge, numbers, scene, found) / records
+            spent = _of_curvature(spent, _relative_curvature(judge, numbers, scene, found), records)
             error = math.sqrt(spent / records)
             bias = judge.bias([scene.slopes(one) for one in found])
             reached = critical_value(0.95, bias / error) * error if error > 0 else bias
@@ -259,6 +259,14 @@ def designed_polynomials(
         enough = max(1.0, dial * records)
         return surrogate.balanced(numbers, found, radius=stated, score_variance=variance, records=enough)
     return surrogate.Design(scene.reach, variance, records, tuple(found), math.nan, math.nan)
+
+
+def _of_curvature(spent: float, relative: float, records: float) -> float:
+    """Return a variance with what is not known of the curvature, whose relative variance by record may be infinite.
+
+    A surrogate that is constant has neither.
+    """
+    return spent * (1 + _UNCERTAIN_CURVATURE * relative / records) if spent > 0 else 0.0
 
 
 def _relative_curvature(
@@ -387,7 +395,7 @@ def _designed(
     def candidate(scene: Scene, dial: float) -> _Candidate:
         found, _ = bought(scene, dial)
         spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
-        spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(judge, numbers, scene, found) / records
+        spent = _of_curvature(spent, _relative_variance(judge, numbers, scene, found), records)
         error = math.sqrt(spent / noised)
         bias = judge.bias([scene.slopes(one) for one in found])
         reached = critical_value(0.95, bias / error) * error if error > 0 else bias

@@ -191,10 +191,13 @@ class Surrogate:
         ends = []
         for first in (0, 1):
             beside, power = np.full(len(middle), rounding), np.ones(len(middle))
-            for place in range(first + 1, _TAYLOR):
-                power = power * half / (place - first)
-                beside += power * np.abs(derivatives[:, place])
-            beside += power * half / (_TAYLOR - first) * last
+            # Over an interval that is far too long nothing is known.
+            with np.errstate(over="ignore", invalid="ignore"):
+                for place in range(first + 1, _TAYLOR):
+                    power = power * half / (place - first)
+                    beside += power * np.abs(derivatives[:, place])
+                beside += power * half / (_TAYLOR - first) * last
+            beside[np.isnan(beside)] = math.inf
             ends.append((derivatives[:, first] - beside, derivatives[:, first] + beside))
         return ends[0], ends[1]
 

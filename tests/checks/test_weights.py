@@ -161,3 +161,16 @@ def test_an_offset_may_go_with_noised_targets():
     sent = release.privatize(x, rng.poisson(0.1 * exposure * np.exp(0.3 * x[:, 0])).astype(float), random_state=8)
     corrected = sd.debias(sd.losses.poisson(), sent.release)
     sd.m_estimate(corrected, sent.X, sent.y, offset=np.log(exposure))
+
+
+@pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
+def test_one_record_with_weight_is_no_sample_of_its_noise(solver):
+    """The variance of one number was asked for, of which NumPy warned."""
+    release = sd.Release(sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0))
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    weights = np.r_[1.0, np.zeros(39)]
+    try:
+        fit = solver(sd.debias(sd.losses.least_squares(), release), X, X[:, 0], sample_weight=weights)
+    except (sd.DivergenceError, sd.ConvergenceWarning):
+        return
+    assert np.all(np.isfinite(fit.theta))

@@ -962,3 +962,47 @@ def test_a_loss_of_residuals_is_judged_in_any_unit():
     assert other.value == pytest.approx(1e-12 * one.value, rel=1e-6)
     assert other.standard_error == pytest.approx(1e-12 * one.standard_error, rel=1e-6)
     assert other.bias == pytest.approx(1e-12 * one.bias, rel=1e-2)
+
+
+SHORT = {
+    "normal": sd.Release(NORMAL, COIN),
+    "Laplace": sd.Release(sd.LaplaceMechanism.from_scale(0.4), COIN),
+    "a spherical cap": sd.Release(sd.SphericalCapMechanism(epsilon=8.0, radius=2.0), target="margin"),
+}
+
+
+def short_records(release):
+    rng = np.random.default_rng(0)
+    return release.privatize(rng.uniform(-1, 1, (400, 2)), rng.choice([-1.0, 1.0], 400), random_state=1)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160])
+@pytest.mark.parametrize("name", SHORT)
+def test_scores_whose_squares_vanish_are_refused(name, size):
+    """Their noise counted as none, and a sign of such scores ended in a division by 0."""
+    noised = short_records(SHORT[name])
+    assert evaluate([0.0, 0.0], noised.X, noised.y, metric="accuracy", release=noised.release).value == 0.5
+    for metric in ("accuracy", sd.losses.hinge()):
+        with pytest.raises(ValueError, match=r"scores of the model reach .*e-\d+, .* must reach 1e-140, unless all"):
+            evaluate([size, -size], noised.X, noised.y, metric=metric, release=noised.release)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-130, 1e-60])
+def test_losses_of_short_parameters_under_a_cap_are_those_at_zero(size):
+    """Their polynomials had coefficients beyond float64, and at zero there were none."""
+    noised = short_records(SHORT["a spherical cap"])
+    found = evaluate([size, -size], noised.X, noised.y, metric="log_loss", release=noised.release)
+    assert found.value == pytest.approx(math.log(2), rel=1e-12)
+    assert found.bias < 1e-12
+
+
+@pytest.mark.parametrize("noise", [NORMAL, sd.LaplaceMechanism.from_scale(0.4)], ids=["normal", "Laplace"])
+@pytest.mark.parametrize("size", [1e-300, 1e-160])
+def test_noise_that_is_nothing_beside_scores_counts_as_none(noise, size):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.choice([-1.0, 1.0], 400)
+    noised = sd.Release({"a": noise}, COIN, noiseless=("b",)).privatize(X, y, random_state=1)
+    found, wanted = (
+        evaluate([own, 1.0], noised.X, noised.y, metric="accuracy", release=noised.release) for own in (size, 0.0)
+    )
+    assert (found.value, found.standard_error, found.bias) == (wanted.value, wanted.standard_error, 0.0)

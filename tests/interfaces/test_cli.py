@@ -358,6 +358,18 @@ def test_the_ledger_is_checked_and_printed(tmp_path, capsys):
     assert cli.main(["ledger", str(tmp_path / "none")]) == 1
 
 
+def test_a_ledger_that_was_cut_short_is_called_that_in_json_too(tmp_path, capsys):
+    path = tmp_path / "spent.jsonl"
+    sd.Ledger(path, "survey", total=sd.Guarantee(2.0, 0.0)).charge(sd.Guarantee(0.5, 0.0))
+    whole = path.read_bytes()
+    for left, cut in ((whole, 0), (whole[:-20], len(whole.splitlines()[-1]) - 19), (whole[:30], 30)):
+        path.write_bytes(left)
+        assert cli.main(["ledger", str(path)]) == 0
+        assert (f"{cut:,} bytes that are no whole line" in capsys.readouterr().out) == (cut > 0)
+        assert cli.main(["ledger", str(path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bytes_cut_short"] == cut
+
+
 def test_names_are_printed_where_the_locale_knows_ascii_alone(tmp_path, monkeypatch):
     sd.Ledger(tmp_path / "spent.jsonl", "Größe", total=sd.Guarantee(2.0, 0.0))
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

@@ -806,3 +806,12 @@ def test_scores_take_weights_and_targets_that_have_one():
 def test_what_is_no_name_of_a_solver_is_refused(solver):
     with pytest.raises(ValueError, match=r"is not known\. Choose one of m_estimate, sgd"):
         sd.DebiasedClassifier(solver=solver).fit(np.eye(4), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+def test_labels_that_are_no_numbers_are_refused_without_a_warning(hole):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    y[5] = hole
+    with pytest.raises(ValueError, match="Input y contains"):
+        sd.DebiasedClassifier(release=sd.Release(sd.GaussianMechanism.from_scale(0.1))).fit(X, y)

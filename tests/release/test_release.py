@@ -251,7 +251,7 @@ def test_row_labels_are_released_on_request_only(pandas):
     kept = release.privatize(table, y, keep_index=True)
     assert list(kept.X.index) == list(kept.y.index) == [31_000, 99_000]
     assert kept.guarantee.unprotected == ("row labels",)
-    with pytest.raises(TypeError, match="keep_index must be True or False; got str"):
+    with pytest.raises(TypeError, match="keep_index must be True or False; got 'yes'"):
         release.privatize(table, y, keep_index="yes")
 
 

@@ -710,3 +710,26 @@ def test_a_range_that_most_true_scores_lie_beyond_has_no_intervals(solver, radiu
             fit.confidence_interval()
     else:
         assert np.all(np.isfinite(fit.confidence_interval()))
+
+
+@pytest.mark.parametrize("unit", [1e-120, 1e-95, 1e85, 1e110])
+@pytest.mark.parametrize("clustered", [False, True], ids=["records", "clusters"])
+def test_what_few_records_decide_is_told_in_any_unit_of_the_target(unit, clustered):
+    """Fourth powers of what a record does to a parameter were 0 or infinite, and intervals as if many decided."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    X[:3] *= 3
+    y = X @ [1.0, -1.0] + rng.standard_t(3, size=40)
+    clusters = np.arange(40) // 2 if clustered else None
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release())
+    one, other = (sd.m_estimate(corrected, X, size * y, clusters=clusters) for size in (1.0, unit))
+    np.testing.assert_allclose(other.confidence_interval() / unit, one.confidence_interval(), rtol=1e-6)
+
+
+def test_what_few_records_decide_is_told_in_any_unit_by_the_literature_too():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    y = X @ [1.0, -1.0] + rng.standard_t(3, size=40)
+    loss = sd.losses.least_squares()
+    one, other = (sd.literature.naive(loss, sd.Release(), X, size * y) for size in (1.0, 1e-95))
+    np.testing.assert_allclose(other.confidence_interval() / 1e-95, one.confidence_interval(), rtol=1e-6)

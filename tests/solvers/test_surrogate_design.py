@@ -117,3 +117,29 @@ def test_a_surrogate_for_scores_that_are_all_the_same_has_the_curvature_of_the_l
     error = 1 / np.sqrt(records * share * (1 - share))
     assert fit.standard_errors[-1] == pytest.approx(error, rel=1e-3)
     assert fit.theta[-1] == pytest.approx(np.log(share / (1 - share)), abs=1e-3 * error)
+
+
+# Five records of three columns and an intercept, y x and y, as a spherical cap released them.
+FEW = [
+    [0.7427829967527708, 0.334659768469974, 0.48014848015285766, -0.83512091],
+    [0.3455832770329606, 0.5657178235333934, -0.6797813241672064, -0.73433965],
+    [0.30410229953229573, 0.6916071995140576, -0.6384446899303, -0.97965108],
+    [0.8006141696546957, -0.49247628041933056, 0.5806771874618981, 0.90647492],
+    [-0.05419319133031301, 0.6401463464679588, -0.3424366938830249, 1.12949617],
+]
+
+
+@pytest.mark.parametrize("digits", [8, 5, 3])
+def test_a_loss_that_has_no_curvature_over_the_scores_of_few_records_has_a_design(digits):
+    """Parameters run away to where the hinge is next to linear: a curvature of 1e-170 was divided by its square."""
+    records = np.round(FEW, digits)
+    release = sd.Release(
+        sd.SphericalCapMechanism(epsilon=12.0, radius=np.sqrt(1.5)),
+        target="margin", fit_intercept=True, target_scale=0.841,
+    )  # fmt: skip
+    corrected = sd.debias(sd.losses.hinge(), release)
+    try:
+        found = sd.m_estimate(corrected, records[:, :3], records[:, 3]).theta
+    except DivergenceError:
+        found = np.zeros(4)
+    assert np.all(np.isfinite(found))

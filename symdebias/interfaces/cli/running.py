@@ -17,7 +17,7 @@ from symdebias.interfaces.cli.cards import doubts_of_noise, has_target, release_
 from symdebias.planning import ExpectedFit, Plan, Population, Rehearsal, feasibility, rehearse
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
-from symdebias.privacy.ledger import populations
+from symdebias.privacy.ledger import cut_short, populations
 from symdebias.release.entries import entries_of
 
 _SOME = Interval(0.0, math.inf, "neither", "Give a positive number, such as 10000 records or an error of 0.05.")
@@ -207,10 +207,13 @@ def ledger(options: argparse.Namespace) -> None:
             answer.append(_of_population(ledger))
         else:
             print(f"{ledger.summary()}\n")
+    torn = cut_short(options.file)
     if options.json:
-        show({"populations": answer, "digest": digest or None})
-        return
-    print(f"every line follows from the one before it; the last has the digest {digest}" if found else "no population")
+        show({"populations": answer, "digest": digest or None, "bytes_cut_short": torn})
+    elif found:
+        print(f"every line follows from the one before it; the last has the digest {digest}")
+    else:
+        print(f"no population, and {torn:,} bytes that are no whole line" if torn else "no population")
 
 
 def _of_population(ledger: Ledger) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, is_choice
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, check_flag, is_choice
 from symdebias._progress import progress_bar
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
@@ -199,6 +199,8 @@ def dp_lssgd(
     >>> bool(fit.theta[0] > 0 > fit.theta[1]), fit.diagnostics["clip"]
     (True, 1.0)
     """
+    fit_intercept = check_flag("fit_intercept", fit_intercept)
+    progress = check_flag("progress", progress)
     epochs, batch_size = COUNT.check("epochs", epochs), COUNT.check("batch_size", batch_size)
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else RADIUS.check("radius", radius)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import DELTA, EPSILON, RADIUS, Interval, is_choice
+from symdebias._domains import DELTA, EPSILON, RADIUS, Interval, check_flag, is_choice
 from symdebias.bounds.quadratic import QuadraticBounds, QuadraticLoss, as_quadratic, checked_box
 from symdebias.inference import Inference
 from symdebias.losses import Loss
@@ -161,6 +161,7 @@ def input_perturbation(
     >>> bool(np.linalg.norm(fit.theta - [0.6, -0.3]) < 0.05), fit.own_guarantee.model, fit.claim.model
     (True, 'local', 'central')
     """
+    fit_intercept = check_flag("fit_intercept", fit_intercept)
     began = time.perf_counter()
     budget, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
     _check_words(adjacency, server)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, Interval, is_choice
+from symdebias._domains import DELTA, EPSILON, Interval, check_flag, is_choice
 from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
@@ -138,6 +138,7 @@ def objective_perturbation(
     >>> round(fit.diagnostics["penalty"], 6), bool(fit.theta[0] > 0 > fit.theta[1])
     (0.5, True)
     """
+    fit_intercept = check_flag("fit_intercept", fit_intercept)
     epsilon, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
     if not is_choice(calibration, CALIBRATIONS):
         raise ValueError(f"calibration={calibration!r:.60} is not known. Choose one of {', '.join(CALIBRATIONS)}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, Interval, is_choice
+from symdebias._domains import DELTA, EPSILON, Interval, check_flag, is_choice
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
@@ -128,6 +128,7 @@ def output_perturbation(
     >>> round(fit.diagnostics["sensitivity"], 6), bool(fit.theta[0] > 0 > fit.theta[1])
     (0.010001, True)
     """
+    fit_intercept = check_flag("fit_intercept", fit_intercept)
     epsilon, delta = EPSILON.check("epsilon", epsilon), _DELTA.check("delta", delta)
     l2 = _L2.check("l2", l2)
     if is_choice(adjacency, ("add-remove",)):

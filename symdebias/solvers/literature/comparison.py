@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import NON_NEGATIVE, is_choice
+from symdebias._domains import NON_NEGATIVE, check_flag, is_choice
 from symdebias._randomness import generator, spawn
 from symdebias.driver import debias
 from symdebias.exceptions import InferenceError, SymdebiasError, VarianceWarning
@@ -209,6 +209,7 @@ def compare_methods(
     >>> found["naive"].distance > 0.9, found["regression_calibration"].distance < 0.1
     (True, True)
     """
+    original_units = check_flag("original_units", original_units)
     wanted = _checked_methods(methods)
     l2 = NON_NEGATIVE.check("l2", l2)
     plain = debias(loss, release, method="none").named_by(X)

@@ -241,10 +241,13 @@ class Problem:
         """
         near = influence
         influence, told = self._without_each(influence)
-        squares = influence**2
+        # What is told of them is the same in all units, and these leave fourth powers numbers.
+        largest = np.abs(influence).max(axis=0)
+        scaled = influence / np.where(largest > 0, largest, 1.0)
+        squares = scaled**2
         deciding = deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))
         freedom = freedom_of_records(deciding)
-        skewness = skewness_of_records(deciding, squares.sum(axis=0), np.sum(squares * influence, axis=0))
+        skewness = skewness_of_records(deciding, squares.sum(axis=0), np.sum(squares * scaled, axis=0))
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
         refusal = ""

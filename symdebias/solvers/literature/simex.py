@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, NON_NEGATIVE, Interval, is_choice, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, Interval, check_flag, is_choice, shown
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError
@@ -92,6 +92,7 @@ def simex(
     >>> bool(abs(fit.theta[0] - 2.0) < 0.1)
     True
     """
+    progress = check_flag("progress", progress)
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
     needed = {"linear": 2, "quadratic": 3, "rational-linear": 3}
     if not is_choice(extrapolant, needed):
