@@ -132,7 +132,9 @@ class AdditiveNoise:
             raise TypeError("the density must be a SymPy expression in symdebias.noise.VALUE alone.")
         if self.step is not None:
             object.__setattr__(self, "step", _WIDTH.check("step", self.step))
-        if not (is_number(self.tail_rate) and self.tail_rate == math.inf):
+        if self.tail_rate is sp.oo:
+            object.__setattr__(self, "tail_rate", math.inf)
+        elif not (is_number(self.tail_rate) and self.tail_rate == math.inf):
             object.__setattr__(self, "tail_rate", _WIDTH.check("tail_rate", self.tail_rate))
         if self.covariance is not None and not self.is_gaussian:
             raise ValueError("only normal noise takes a covariance. Declare other columns each under its own noise.")
@@ -175,7 +177,8 @@ class AdditiveNoise:
     def _require_unit_at_zero(self) -> None:
         # Next to 0, where sin(a w)/(a w) is no number. Decimal constants may leave it a little from 1.
         start = complex(self._value(self._step / 10**20, 300))
-        if not abs(start - 1) < 1e-12:
+        # One that is steep at 0 has no curvature there, of which more is said.
+        if not abs(start - 1) < 1e-12 and self.characteristic_function.subs(FREQUENCY, 0) != 1:
             found = f"{start.real if start.imag == 0 else start:.4g}"
             found = "0" if abs(start) < 1e-30 else "infinite" if abs(start) > 1e30 else found
             raise ValueError(

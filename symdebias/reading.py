@@ -21,10 +21,16 @@ def is_long(values: Any) -> bool:
     """Whether it is read by blocks, or an array that is long and of another type or layout than kernels take."""
     if isinstance(values, Rows):
         return True
-    if not has_rows(values) or values.ndim not in (1, 2) or len(values) <= CHUNK:
+    if not has_numbers(values) or len(values) <= CHUNK:
         return False
-    ready = values.dtype == np.float64 and values.flags.carray
-    return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 and not ready
+    return not (values.dtype == np.float64 and values.flags.carray)
+
+
+def has_numbers(values: Any) -> bool:
+    """Whether it is a plain array of one or two dimensions, of real numbers of up to 64 bits."""
+    if isinstance(values, Rows) or not has_rows(values) or values.ndim not in (1, 2):
+        return False
+    return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8
 
 
 def of_table(
@@ -72,6 +78,9 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
         As for `Records.of`.
     """
     count = len(X)
+    if has_rows(y) and y.ndim != 1:
+        # Of a block the message would name the shape.
+        correction.checked_target(y, count)
     if y is not None and np.ndim(y) == 1 and len(y) != count:
         raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
     columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))

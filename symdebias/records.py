@@ -31,7 +31,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses.curvature import has_target_in_curvature
 from symdebias.losses.meaning import is_residual_loss
 from symdebias.losses.shifts import completed, ignores_shifts
-from symdebias.reading import has_rows, in_blocks, is_long, of_table
+from symdebias.reading import has_numbers, has_rows, in_blocks, is_long, of_table
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
@@ -169,11 +169,8 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-
-        def are_made() -> bool:
-            return bool(X.size > SMALL_TABLE) and correction.makes_rows(noise_scale is not None)
-
-        if by_blocks and has_rows(X) and (is_long(X) or is_long(y) or are_made()):
+        is_made = correction.makes_rows(noise_scale is not None) and has_numbers(X) and X.size > SMALL_TABLE
+        if by_blocks and has_rows(X) and (is_made or is_long(X) or is_long(y)):
             matrix, target = in_blocks(correction, X, y)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
             matrix, target = of_table(correction, X, y, check_finite=check_finite)
@@ -186,9 +183,10 @@ class Records:
 
     def require_finite(self) -> None:
         """Raise ValueError where columns have NaN or infinity, or values too large to be squared, naming the place."""
+        # Rows that are read by blocks were looked at for NaN and infinity.
         if not isinstance(self.matrix, Rows):
             features_array(self.matrix)
-            require_squares(self.matrix, "X")
+        require_squares(self.matrix, "X")
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""

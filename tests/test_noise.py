@@ -255,3 +255,13 @@ def test_a_formula_in_a_message_has_short_constants():
     found = sp.sympify(formula, locals={"w": w})
     assert float(found) == pytest.approx(float(exact.subs(W, w)), abs=1e-3)
     assert AdditiveNoise(2.0, 1 / (1 + W**2), tail_rate=1.0).formula == "1/(w**2 + 1)"
+
+
+def test_a_law_that_is_steep_at_zero_has_no_finite_variance():
+    for power in (1, sp.Rational(1, 100), sp.Rational(1, 10_000)):
+        with pytest.raises(ValueError, match="no finite variance"):
+            AdditiveNoise(1.0, sp.exp(-(sp.Abs(W) ** power)))
+
+
+def test_the_infinity_of_sympy_is_a_tail_rate():
+    assert AdditiveNoise(1.0, sp.exp(-(W**2) / 2), tail_rate=sp.oo).tail_rate == math.inf

@@ -346,6 +346,26 @@ def test_rows_that_are_made_block_by_block_are_those_made_at_once(released, solv
         assert np.allclose(fits[1].covariance, fits[0].covariance, rtol=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["complex128", "datetime64[s]", "U", "O", "longdouble", "bool", "far", "flat"])
+def test_what_is_refused_of_records_is_refused_block_by_block(released, kind, monkeypatch):
+    """The message is that of an array that is taken as a whole."""
+    noised, said = released["categories"], []
+    X, y = noised.X, noised.y
+    if kind == "far":
+        X = X.copy()
+        X[30_000, 0] = 1e200
+    elif kind == "flat":
+        y = y[:, None]
+    else:
+        X = (X > 0) if kind == "bool" else X.astype(kind)
+    for most in (10**9, 0):
+        monkeypatch.setattr("symdebias.records.SMALL_TABLE", most)
+        with pytest.raises((TypeError, ValueError)) as refused:
+            sd.m_estimate(sd.debias(sd.losses.exponential(), noised.release), X, y)
+        said.append((refused.type, str(refused.value)))
+    assert said[0] == said[1]
+
+
 @pytest.mark.parametrize("count", [1, 16, 17, 161, 1_000, 9_983])
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "one number a row", "narrow"])
 def test_runs_are_copied_from_an_array_of_any_layout(count, layout):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def without_features(loss: "Loss") -> IntegerArray:
     """Return the places of the parameters of a free-form loss that it has where all features are 0.
 
-    Where it is not finite there, none is known to be one of these.
+    Where it is not finite there, none is known to be one of these; features that are centred within the loss are not 0
+    there, and leave all of them.
 
     Examples
     --------

@@ -31,6 +31,14 @@ def of_features(expression, parameters, values=None):
         (of_features(sp.exp(-y * (a * x + b)), (a, b), (-1, 1)), True),
         (of_features((a * x**2 + b - y) ** 2, (a, b)), False),
         (of_features((sp.exp(a) * x + b - y) ** 2, (a, b)), True),
+        # What bends at scores of a size of its own.
+        (sd.Loss(sp.Max(0, 4 - u * y) ** 2, score=u, target=y, target_values=(-1, 1)), True),
+        (sd.Loss(sp.Max(0, 5 - u * y / 10**13) ** 2, score=u, target=y, target_values=(-1, 1)), True),
+        (sd.Loss(-sp.log(sp.erfc(-y * u / 10**13)), score=u, target=y, target_values=(-1, 1)), True),
+        (sd.losses.huber(50.0), True),
+        (sd.losses.cauchy(1e13), True),
+        (sd.Loss(sp.log(1 + sp.exp(-y * u / 10**13)), score=u, target=y, target_values=(-1, 1)), False),
+        (sd.Loss(10**20 * sp.log(1 + sp.exp(-y * u)), score=u, target=y, target_values=(-1, 1)), False),
     ],
     ids=str,
 )
