@@ -91,7 +91,7 @@ class Rows:
         def numbers(rows: Any) -> FloatArray:
             if isinstance(rows, slice):
                 return np.ascontiguousarray(array[rows], dtype=np.float64)
-            return np.asarray(_picked(array, rows, np.float64))
+            return np.asarray(_picked(array, rows))
 
         found = cls(array.shape, numbers, numbers)
         found.array = array
@@ -293,12 +293,27 @@ def rows_of(array: Any, rows: Any) -> Any:
     return array.take(rows, axis=0) if is_plain and rows.dtype.kind == "i" else array[rows]
 
 
-def _picked(array: np.ndarray[Any, Any], rows: IntegerArray, dtype: Any) -> np.ndarray[Any, Any]:
-    """Return some rows of an array in C order, without another copy of them on the way."""
-    found = np.empty((len(rows), *array.shape[1:]), dtype)
-    step = max(1, _NUMBERS // max(1, found[:1].size) // 8)
-    for start in range(0, len(rows), step):
-        found[start : start + step] = rows_of(array, rows[start : start + step])
+def parts_of(count: int, width: int, numbers: int) -> Iterator[slice]:
+    """Yield slices of consecutive rows, of which what is made takes little room: so many numbers, or one row.
+
+    Parameters
+    ----------
+    count : int
+        How many rows there are.
+    width : int
+        How many numbers are made of each.
+    numbers : int
+        How many may be made at a time.
+    """
+    step = max(1, numbers // max(1, width))
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _picked(array: np.ndarray[Any, Any], rows: IntegerArray) -> FloatArray:
+    """Return some rows of an array, float64, in C order, without another copy of them on the way."""
+    found = np.empty((len(rows), *array.shape[1:]))
+    for part in parts_of(len(rows), found[:1].size, _NUMBERS // 8):
+        found[part] = rows_of(array, rows[part])
     return found
 
 

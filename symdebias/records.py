@@ -169,8 +169,11 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-        is_made = correction.makes_rows(noise_scale is not None) and has_numbers(X) and X.size > SMALL_TABLE
-        if by_blocks and has_rows(X) and (is_made or is_long(X) or is_long(y)):
+
+        def is_made() -> bool:
+            return has_numbers(X) and X.size > SMALL_TABLE and correction.makes_rows(noise_scale is not None)
+
+        if by_blocks and has_rows(X) and (is_long(X) or is_long(y) or is_made()):
             matrix, target = in_blocks(correction, X, y)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
             matrix, target = of_table(correction, X, y, check_finite=check_finite)

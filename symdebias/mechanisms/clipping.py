@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from symdebias._arrays import BooleanArray, FloatArray, IntegerArray, check_finite_values
+from symdebias._rows import parts_of
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, all_finite, over_chunks
 
@@ -127,8 +128,7 @@ def _adds_as_numpy(columns: int) -> bool:
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
     """Return slices of so many rows: their numbers stay in a cache."""
-    step = _rows_at_once(columns)
-    return (slice(start, start + step) for start in range(0, rows, step))
+    return parts_of(rows, columns, _NUMBERS)
 
 
 def _rows_at_once(columns: int) -> int:

@@ -8,13 +8,14 @@ to nothing; the curvature is within its own sampling error of zero.
 import functools
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import parts_of
 from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, VarianceWarning
 from symdebias.records import LOOKED_AT, Records, size_by
@@ -213,7 +214,10 @@ class Examination:
 
     def _parts(self, theta: FloatArray) -> Iterable[slice]:
         """Return parts of the tested records whose gradients take little room; all where gradients are kept whole."""
-        return [slice(None)] if self._factors(theta) is None else _parts(self._lengths(self.records.tested)[0])
+        if self._factors(theta) is None:
+            return [slice(None)]
+        rows = self._lengths(self.records.tested)[0]
+        return parts_of(len(rows), rows.shape[1], _NUMBERS)
 
     def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
         """Return the covariance of the same gradients, by some of them."""
@@ -254,7 +258,7 @@ class Examination:
         if asked not in self._rows or self._rows[asked][0] is not matrix:
             rows = records.design_rows()
             squares = np.empty(len(rows))
-            for part in _parts(rows):
+            for part in parts_of(len(rows), rows.shape[1], _NUMBERS):
                 relative = self._root.T @ rows[part].T
                 np.add.reduce(np.square(relative, out=relative), axis=0, out=squares[part])
             self._rows[asked] = matrix, rows, squares
@@ -512,12 +516,6 @@ def warn_of_inflation(inflation: float | None, *, stacklevel: int = 3) -> None:
     said = inflation_said(inflation)
     if said is not None:
         warnings.warn(said, VarianceWarning, stacklevel=stacklevel)
-
-
-def _parts(rows: FloatArray) -> Iterator[slice]:
-    """Yield parts of some rows, of which what is made stays in the cache."""
-    step = max(1, _NUMBERS // max(1, rows.shape[1]))
-    return (slice(start, start + step) for start in range(0, len(rows), step))
 
 
 def _carrying_share(squares: FloatArray, theta: FloatArray) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._rows import rows_of
+from symdebias._rows import parts_of, rows_of
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records, stride_to
 from symdebias.solvers.metric import inverse_root
@@ -57,8 +57,7 @@ class ScoreSample:
 
     def parts(self, numbers: int = 0) -> Iterator[slice]:
         """Yield parts of the records, of which what is made takes little room: a row, or so many numbers if more."""
-        step = max(1, _NUMBERS // max(self.rows.shape[1], numbers))
-        return (slice(start, start + step) for start in range(0, len(self.rows), step))
+        return parts_of(len(self.rows), max(self.rows.shape[1], numbers), _NUMBERS)
 
     def products(self, weights: FloatArray) -> FloatArray:
         """Return the sum of w x x' over the rows x for weights w of shape (m,)."""
@@ -189,10 +188,11 @@ def _columns(*some: tuple[Records, IntegerArray]) -> tuple[FloatArray, FloatArra
     design = first.correction.design
     shape = count, len(design.parameters)
     rows, target, own = np.empty(shape), np.empty(count), np.zeros(shape if first.scales is not None else (0, 0))
-    step, end = max(1, _NUMBERS // max(shape[1], first.columns)), 0
+    end = 0
     for records, every in some:
         matrix, released = records.arrays
-        for places in (every[start : start + step] for start in range(0, len(every), step)):
+        for block in parts_of(len(every), max(shape[1], first.columns), _NUMBERS):
+            places = every[block]
             part = slice(end, end + len(places))
             rows[part], target[part] = design.estimated_rows(rows_of(matrix, places)), released[places]
             if records.scales is not None:
