@@ -11,6 +11,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from symdebias._names import meant
+
 # What no domain of numbers takes, whatever its ends; tests of every argument use it.
 NOT_NUMBERS: tuple[Any, ...] = (True, "1", b"1", 1j, None, [1.0], (1.0,))
 
@@ -102,6 +104,25 @@ def is_integer(value: Any) -> bool:
 def is_choice(value: Any, known: Container[str]) -> bool:
     """Whether a value is one of some words: of others, such as arrays or pandas.NA, == may be no answer."""
     return isinstance(value, str) and value in known
+
+
+def check_choice(name: str, value: Any, known: Iterable[str]) -> str:
+    """Return a word that is one of those known, or raise ValueError, which shows no data.
+
+    Examples
+    --------
+    >>> check_choice("order", "given", ("shuffled", "given"))
+    'given'
+    >>> check_choice("order", "shufled", ("shuffled", "given"))
+    Traceback (most recent call last):
+    ValueError: order='shufled' is not known. Is shuffled meant? Choose one of shuffled, given.
+    """
+    words = tuple(known)
+    if is_choice(value, words):
+        return str(value)
+    found = meant(value, words, {}) if isinstance(value, str) else None
+    is_meant = f" Is {found} meant?" if found else ""
+    raise ValueError(f"{name}={kind_or_value(value)} is not known.{is_meant} Choose one of {', '.join(words)}.")
 
 
 def is_list(value: Any) -> bool:

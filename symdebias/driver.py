@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Integer, is_choice, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Integer, check_choice, shown
 from symdebias._limits import derivation_limits
 from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
@@ -138,8 +138,7 @@ def debias(
     """
     require_loss(loss)
     require_release(release)
-    if not is_choice(method, METHODS):
-        raise ValueError(f"method={shown(method, 60)} is not known. Choose one of {', '.join(METHODS)}.")
+    check_choice("method", method, METHODS)
     if method == "series" and order is None:
         raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
     if method != "series" and order is not None:

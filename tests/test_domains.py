@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import symdebias as sd
 from symdebias import _domains
-from symdebias._domains import DELTA, EPSILON, RADIUS, Integer, Interval, LabelSet
+from symdebias._domains import DELTA, EPSILON, RADIUS, Integer, Interval, LabelSet, check_choice
 
 DOMAINS = {name: value for name, value in vars(_domains).items() if isinstance(value, Interval | Integer)}
 DOMAINS |= {f"{closed} of (-2, 3)": Interval(-2.0, 3.0, closed) for closed in ("neither", "left", "right", "both")} | {
@@ -128,3 +128,18 @@ def test_what_is_no_word_is_no_choice(word):
     }.items():
         with pytest.raises(ValueError, match=rf"(?s)^{name}=.* is not known\. Choose "):
             ask()
+
+
+@pytest.mark.parametrize("records", [np.array([41.5, 63.25]), pd.DataFrame({"age": [41.5]}), [41.5], {"age": 41.5}])
+def test_records_in_the_place_of_a_word_are_not_shown(records):
+    with pytest.raises(
+        ValueError, match=rf"^order={type(records).__name__} is not known\. Choose one of shuffled, given\.$"
+    ):
+        check_choice("order", records, ("shuffled", "given"))
+
+
+def test_a_word_that_is_nearly_one_is_named():
+    with pytest.raises(ValueError, match=r"^method='exakt' is not known\. Is exact meant\? Choose one of auto, exact"):
+        sd.debias(sd.losses.exponential(), sd.Release(), method="exakt")
+    with pytest.raises(ValueError, match=r"^adjacency='Replace_One' is not known\. Is replace-one meant\? Choose "):
+        sd.Guarantee(1.0, 0.0, "central", "Replace_One")

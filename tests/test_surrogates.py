@@ -440,7 +440,7 @@ def test_tradeoff_shows_bias_and_variance_of_every_choice():
     assert "<- best" in str(curve)
     with pytest.raises(ValueError, match="There are quadratic, series, surrogate"):
         curve.best("magic")
-    with pytest.raises(ValueError, match='Choose "error" or "bias"'):
+    with pytest.raises(ValueError, match="Choose one of error, bias"):
         curve.best(by="price")
     with pytest.raises(ValueError, match="Give all three"):
         corrected.tradeoff(radius=1.0)

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import is_choice, is_integer, shown
+from symdebias._domains import check_choice, is_integer, shown
 from symdebias.assessment.score_bias import default_targets
 from symdebias.codegen.numeric import numeric
 from symdebias.derivation import SurrogateParts
@@ -112,8 +112,7 @@ class Tradeoff:
         ValueError
             There is no such choice.
         """
-        if not is_choice(by, ("error", "bias")):
-            raise ValueError(f'by={shown(by, 60)} is not known. Choose "error" or "bias".')
+        check_choice("by", by, ("error", "bias"))
         found = [choice for choice in self.choices if method is None or choice.method == method]
         if not found:
             there = ", ".join(sorted({choice.method for choice in self.choices}))

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import is_choice
+from symdebias._domains import check_choice
 from symdebias.assessment.kernel_bias import encoded, nodes_for, released_records
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
@@ -91,8 +91,7 @@ def variances(
 
     Columns of categories, and a target that a channel noises, hold codes.
     """
-    if not is_choice(of, ("loss", "gradient")):
-        raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
+    check_choice("of", of, ("loss", "gradient"))
     closed = closed_variance(correction) if correction.method.corrects else None
     if closed is not None:
         return _closed_variances(correction, closed, theta, matrix, targets, of)

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray, features_array, label_array, target_array
-from symdebias._domains import COUNT, RADIUS, is_choice, shown
+from symdebias._domains import COUNT, RADIUS, check_choice, shown
 from symdebias.bounds.boxes import Box, upper_bound
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
@@ -325,8 +325,7 @@ def as_quadratic(loss: Loss, *, expansion: str = "exact") -> QuadraticLoss:
     ((1/2,), (y/2,), 'logistic, expanded to second order at 0')
     """
     require_loss(loss)
-    if not is_choice(expansion, EXPANSIONS):
-        raise ValueError(f"expansion={shown(expansion, 60)} is not known. Choose one of {', '.join(EXPANSIONS)}.")
+    check_choice("expansion", expansion, EXPANSIONS)
     return _as_quadratic(loss, expansion)
 
 

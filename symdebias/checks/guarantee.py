@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import Integer, check_flag, is_choice
+from symdebias._domains import Integer, check_choice, check_flag
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.checks import probes
@@ -113,8 +113,7 @@ def check_guarantee(
     progress = check_flag("progress", progress)
     if not isinstance(mechanism, (Mechanism, Release)):
         raise TypeError(f"mechanism must be a symdebias Mechanism or Release; got {type(mechanism).__name__}.")
-    if not is_choice(method, _METHODS):
-        raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(_METHODS)}.")
+    check_choice("method", method, _METHODS)
     count = Integer(1000, 10**9).check("samples", samples)
     share = CONFIDENCE.check("confidence", confidence)
     rng = None if random_state is None else generator(random_state)

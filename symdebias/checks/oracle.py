@@ -12,7 +12,7 @@ import scipy
 
 from symdebias import _optional
 from symdebias._arrays import IntegerArray
-from symdebias._domains import Integer, Interval, is_choice
+from symdebias._domains import Integer, Interval, check_choice
 from symdebias.mechanisms import rounded, sampling
 
 LAWS = ("discrete_laplace", "discrete_gaussian")
@@ -159,5 +159,4 @@ def compared(law: str, scale: float, first: IntegerArray, second: IntegerArray) 
 
 
 def _check_law(law: Any) -> None:
-    if not is_choice(law, LAWS):
-        raise ValueError(f"law={law!r:.60} is not known. Choose one of {', '.join(LAWS)}.")
+    check_choice("law", law, LAWS)

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE, Integer, is_choice, is_integer
+from symdebias._domains import POSITIVE, Integer, check_choice, is_integer, kind_or_value
 from symdebias.evaluation.error_law import with_added_variances
 from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate
 from symdebias.evaluation.metric import LARGEST, Metric
@@ -261,8 +261,7 @@ def calibration_curve_of(
     link: str,
 ) -> CalibrationCurve:
     """Return the curve on checked records; arguments as for `calibration_curve`."""
-    if not is_choice(link, _LINKS):
-        raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
+    check_choice("link", link, _LINKS)
     if records.of_margins:
         raise NoExactCorrectionError(
             "calibration holds predictions against labels, and a margin release tells the score of y x and not that of "
@@ -454,7 +453,9 @@ def _middles(points: Any, spread: Spread) -> FloatArray:
         quantiles = ndtri((np.arange(count) + 0.5) / count)
         return np.asarray(spread.mean + math.sqrt(spread.variance) * quantiles, dtype=float)
     if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or np.size(points) == 0:
-        raise TypeError(f"points={points!r:.60} is neither a number of windows nor a list of scores. Give one of them.")
+        raise TypeError(
+            f"points={kind_or_value(points)} is neither a number of windows nor a list of scores. Give one of them."
+        )
     if np.ndim(points) == 0 or len(points) > _MOST_POINTS:
         size = f"the shape {np.shape(points)}" if np.ndim(points) == 0 else f"{len(points):,} scores"
         raise ValueError(f"points has {size}. Give a number of windows, or a list of up to {_MOST_POINTS:,} scores.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray, take_rows
 from symdebias._blas import one_thread
-from symdebias._domains import Integer, check_flag
+from symdebias._domains import Integer, check_flag, kind_or_value
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.evaluation.estimate import (
@@ -294,7 +294,7 @@ def check_candidates(candidates: Any, solver: str) -> None:
     ):
         raise TypeError(
             "candidates must map names, at least one, to callables of X and y that return a Fit; got "
-            f"{candidates!r:.60}. "
+            f"{kind_or_value(candidates)}. "
             f"Pass {{'l2 = 0.1': functools.partial({solver}, corrected, l2=0.1)}}, for instance."
         )
     for name, fit in candidates.items():

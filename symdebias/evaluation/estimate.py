@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import RADIUS, Interval, is_choice
+from symdebias._domains import RADIUS, Interval, check_choice, is_choice, kind_or_value
 from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.error_law import ErrorLaw
@@ -410,12 +410,11 @@ def check_options(metric: Any, radius: float | None, label_model: str, threshold
         if callable(metric) and hasattr(metric, "__name__"):
             called = f" A loss is called first: {metric.__name__}()."
         raise ValueError(
-            f"metric={metric!r:.60} is not known.{called} Choose one of {', '.join(METRICS)}, or pass a Loss."
+            f"metric={kind_or_value(metric)} is not known.{called} Choose one of {', '.join(METRICS)}, or pass a Loss."
         )
     if radius is not None:
         RADIUS.check("radius", radius)
-    if not is_choice(label_model, _LABEL_MODELS):
-        raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
+    check_choice("label_model", label_model, _LABEL_MODELS)
     if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in WITH_THRESHOLD):
         raise ValueError(
             f"threshold={threshold!r} is a score that {', '.join(WITH_THRESHOLD)} compare scores with; the "

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._blas import one_thread
-from symdebias._domains import Integer, is_integer
+from symdebias._domains import Integer, is_integer, kind_or_value
 from symdebias.evaluation.error_law import with_added_variances
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
@@ -315,7 +315,7 @@ def _given(thresholds: Any) -> FloatArray:
     """Return thresholds that were given as numbers."""
     if isinstance(thresholds, (str, bytes, Mapping)) or np.ndim(thresholds) != 1 or len(thresholds) == 0:
         raise TypeError(
-            f"thresholds={thresholds!r:.60} is neither an integer, how many scores to take, nor a list of scores, at "
-            "least one. Give one of them, such as thresholds=[0.0]."
+            f"thresholds={kind_or_value(thresholds)} is neither an integer, how many scores to take, nor a list of "
+            "scores, at least one. Give one of them, such as thresholds=[0.0]."
         )
     return np.array(real_array(np.asarray(thresholds), "thresholds"))

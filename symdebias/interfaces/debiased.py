@@ -13,7 +13,7 @@ import numpy as np
 
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray, weights_array
-from symdebias._domains import COUNT, check_flag, is_choice, shown
+from symdebias._domains import COUNT, check_choice, check_flag, shown
 from symdebias._rows import Rows
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
@@ -196,8 +196,7 @@ class Debiased(_base.BaseEstimator):
         return self
 
     def _checked_options(self) -> dict[str, Any]:
-        if not is_choice(self.solver, _SOLVERS):
-            raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+        check_choice("solver", self.solver, _SOLVERS)
         given = {} if self.solver_options is None else self.solver_options
         if not isinstance(given, Mapping):
             raise TypeError(

@@ -15,7 +15,7 @@ import numpy as np
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
-from symdebias._domains import is_choice, shown
+from symdebias._domains import check_choice, shown
 from symdebias.driver import debias
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
@@ -433,8 +433,7 @@ def fit(
     >>> found.names, bool(np.all(np.abs(found.theta - [1, 0, 1, 0]) < 4 * found.standard_errors))
     (('age', 'C(region)[T.n]', 'C(region)[T.s]', 'intercept'), True)
     """
-    if not is_choice(solver, _SOLVERS):
-        raise ValueError(f"solver={shown(solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+    check_choice("solver", solver, _SOLVERS)
     made = Formula(formula, data, release)
     if isinstance(loss, str):
         # Of the formula's release: its target may have been a column of the one given.

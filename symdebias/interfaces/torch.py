@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from symdebias import _optional
-from symdebias._domains import is_choice, shown
+from symdebias._domains import check_choice
 from symdebias.exceptions import MissingDependencyError
 from symdebias.solvers.smoothing import SIGMA
 
@@ -104,8 +104,7 @@ class LaplacianSmoothing(_base()):  # type: ignore[misc]
 
     def __init__(self, optimizer: Any, sigma: float = 1.0, *, scope: Scope = "tensor") -> None:
         sigma = SIGMA.check("sigma", sigma)
-        if not is_choice(scope, _SCOPES):
-            raise ValueError(f"scope={shown(scope)} is not known. Choose one of {', '.join(_SCOPES)}.")
+        check_choice("scope", scope, _SCOPES)
         kind = _optional.require("torch.optim", extra="torch").Optimizer
         if not isinstance(optimizer, kind):
             raise TypeError(

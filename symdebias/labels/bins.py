@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import EPSILON, is_choice
+from symdebias._domains import EPSILON, check_choice
 from symdebias.labels.response import response_matrix
 from symdebias.mechanisms.label_loss import LABEL_LOSSES
 from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
@@ -66,8 +66,7 @@ def randomized_response_on_bins(labels: Any, prior: Any, epsilon: float, *, loss
     epsilon = EPSILON.check("epsilon", epsilon)
     values = ascending(labels, "labels")
     weights = checked_prior(prior, len(values))
-    if not is_choice(loss, LABEL_LOSSES):
-        raise ValueError(f"loss={loss!r:.60} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
+    check_choice("loss", loss, LABEL_LOSSES)
     # Labels in units of their range, about their mean: squares neither overflow nor cancel.
     y = np.array(values)
     middle, unit = math.fsum(weights * y) / math.fsum(weights), y[-1] / 2 - y[0] / 2

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
-from symdebias._domains import EPSILON, is_choice, shown
+from symdebias._domains import EPSILON, check_choice
 from symdebias.exceptions import PrivacyError
 from symdebias.labels.optimal import optimal_unbiased_randomizer
 from symdebias.labels.prior import prior_budget, private_prior
@@ -143,8 +143,7 @@ def privatize_labels(
     """
     known = ascending(labels, "labels")
     epsilon = EPSILON.check("epsilon", epsilon)
-    if not is_choice(rounding, ("refuse", "unbiased")):
-        raise ValueError(f'rounding={shown(rounding, 60)} is not known. Choose "refuse" or "unbiased".')
+    check_choice("rounding", rounding, ("refuse", "unbiased"))
     if not callable(design):
         raise TypeError(
             f"design has the type {type(design).__name__}. Give a function of (labels, prior, epsilon) that returns a "

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
-from symdebias._domains import is_choice
+from symdebias._domains import check_choice
 from symdebias.exceptions import ClippingWarning
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.label_randomizer import ascending
@@ -66,8 +66,7 @@ def round_labels(
     ([0.0, 1.0], True)
     """
     known = np.array(ascending(labels, "labels"))
-    if not is_choice(outside, ("refuse", "clip")):
-        raise ValueError(f'outside={outside!r:.60} is not known. Choose "refuse" or "clip".')
+    check_choice("outside", outside, ("refuse", "clip"))
     values = value_array(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]

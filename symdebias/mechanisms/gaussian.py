@@ -11,7 +11,18 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
-from symdebias._domains import COUNT, DELTA, EPSILON, NON_NEGATIVE, OPEN_UNIT, RADIUS, SCALE, Interval, is_number
+from symdebias._domains import (
+    COUNT,
+    DELTA,
+    EPSILON,
+    NON_NEGATIVE,
+    OPEN_UNIT,
+    RADIUS,
+    SCALE,
+    Interval,
+    check_choice,
+    is_number,
+)
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.measurements import beside_true, within_records
@@ -94,11 +105,8 @@ class GaussianMechanism(Mechanism):
     def __post_init__(self) -> None:
         epsilon, delta = EPSILON.check("epsilon", self.epsilon), DELTA.check("delta", self.delta)
         radius = RADIUS.check("radius", self.radius)
-        if not isinstance(self.calibration, str) or self.calibration not in _CALIBRATIONS:
-            raise ValueError(
-                f"calibration={self.calibration!r} is not known. Choose one of {', '.join(_CALIBRATIONS)}."
-            )
-        scale = _CALIBRATIONS[self.calibration](epsilon, delta, 2 * radius)
+        calibration = check_choice("calibration", self.calibration, _CALIBRATIONS)
+        scale = _CALIBRATIONS[calibration](epsilon, delta, 2 * radius)
         self._declare(epsilon=epsilon, delta=delta, radius=radius, scale=scale)
 
     @classmethod

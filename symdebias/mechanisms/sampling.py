@@ -27,6 +27,7 @@ from scipy import special
 
 from symdebias import _randomness
 from symdebias._arrays import BooleanArray, FloatArray, IntegerArray
+from symdebias._domains import check_choice
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
 from symdebias.mechanisms import scratch, streams
@@ -158,8 +159,8 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
     >>> source(None).hardened, source(0).hardened, source(0, noise="hardened").hardened
     (True, False, True)
     """
-    if noise is not None and not (isinstance(noise, str) and noise in NOISES):
-        raise ValueError(f'noise={noise!r:.60} is not known. Choose "hardened" or "plain".')
+    if noise is not None:
+        check_choice("noise", noise, NOISES)
     hardened = noise == "hardened" or (noise is None and random_state is None)
     if random_state is None:
         # What the operating system has now is mixed in at each call: also where the state of the process was copied,

@@ -14,7 +14,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import POSITIVE, Integer, Interval, is_choice, shown
+from symdebias._domains import POSITIVE, Integer, Interval, check_choice, shown
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
@@ -665,5 +665,4 @@ def _check_method(method: str) -> None:
 
 def check_criterion(criterion: str) -> None:
     """Raise ValueError where a criterion is not known."""
-    if not is_choice(criterion, ("worst", "mean", "risk")):
-        raise ValueError(f'criterion={shown(criterion, 60)} is not known. Choose "worst", "mean" or "risk".')
+    check_choice("criterion", criterion, ("worst", "mean", "risk"))

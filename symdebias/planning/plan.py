@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE, check_flag, is_choice, is_list, shown
+from symdebias._domains import DELTA, EPSILON, POSITIVE, check_choice, check_flag, is_list, shown
 from symdebias._progress import progress_bar
 from symdebias.derivation import is_margin_loss
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
@@ -271,10 +271,7 @@ def plan(
     check_criterion(criterion)
     if target_bounds is not None:
         target_bounds = checked_bounds(target_bounds, "target_bounds")
-    if not is_choice(target, ("noised", "public", "any", *KINDS)):
-        raise ValueError(
-            f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin", "joint" or "any".'
-        )
+    check_choice("target", target, ("noised", "public", "any", *KINDS))
     if mechanisms is not None and not is_list(mechanisms):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."

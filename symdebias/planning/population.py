@@ -18,7 +18,7 @@ from symdebias._arrays import (
     real_array,
     without_view,
 )
-from symdebias._domains import COUNT, POSITIVE, check_flag, is_choice, shown
+from symdebias._domains import COUNT, POSITIVE, check_choice, check_flag, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import NoExactCorrectionError
@@ -203,8 +203,7 @@ class Population:
     ) -> "Population":
         """Return the population of features that a function draws, of their number and that of records."""
         guessed = parameter_vector(theta, np.shape(theta)[0] if np.ndim(theta) else 0)
-        if not is_choice(family, _FAMILIES):
-            raise ValueError(f"family={shown(family, 60)} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
+        check_choice("family", family, _FAMILIES)
         if len(guessed) <= intercept:
             raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
         residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)

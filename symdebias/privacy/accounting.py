@@ -13,7 +13,7 @@ from scipy import optimize
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, DELTA, EPSILON, Interval, is_choice
+from symdebias._domains import COUNT, DELTA, EPSILON, Interval, check_choice
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy.guarantee import ADJACENCIES, Guarantee
 from symdebias.privacy.search import least_epsilon
@@ -201,8 +201,7 @@ def _checked_run(
     sampling_probability: float, steps: int, delta: float, adjacency: str, accountant: str
 ) -> tuple[float, int, float, str, str]:
     for name, value, known in (("adjacency", adjacency, ADJACENCIES), ("accountant", accountant, ACCOUNTANTS)):
-        if not is_choice(value, known):
-            raise ValueError(f"{name}={value!r} is not known. Choose one of {', '.join(known)}.")
+        check_choice(name, value, known)
     delta = (_PLD_DELTA if accountant == "pld" else DELTA).check("delta", delta)
     probability, steps = _PROBABILITY.check("sampling_probability", sampling_probability), COUNT.check("steps", steps)
     if accountant == "pld" and not (steps <= _MOST_STEPS and delta >= 4 * _rounding(steps)):

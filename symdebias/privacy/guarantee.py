@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from symdebias import _markup
-from symdebias._domains import Interval, is_choice
+from symdebias._domains import Interval, check_choice
 
 MODELS = ("local", "central")
 ADJACENCIES = ("replace-one", "add-remove")
@@ -63,8 +63,7 @@ class Guarantee:
     def __post_init__(self) -> None:
         epsilon, delta = _EPSILON.check("epsilon", self.epsilon), _DELTA.check("delta", self.delta)
         for name, value, known in (("model", self.model, MODELS), ("adjacency", self.adjacency, ADJACENCIES)):
-            if not is_choice(value, known):
-                raise ValueError(f"{name}={value!r} is not known. Choose one of {', '.join(known)}.")
+            check_choice(name, value, known)
         if self.model == "local" and self.adjacency != "replace-one":
             raise ValueError(
                 "a local guarantee compares two values of one record, which is replace-one. Give "

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _files
-from symdebias._domains import COUNT, is_choice, kind_or_value, shown
+from symdebias._domains import COUNT, check_choice, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import ledger_lines
 from symdebias.privacy.composition import compose
@@ -265,8 +265,8 @@ class Ledger:
                 f"total must be a Guarantee; got {type(total).__name__}. Pass symdebias.Guarantee(epsilon, delta)."
             )
         limits = () if columns is None else _groups(columns, "columns")
-        if composition is not None and not is_choice(composition, ledger_lines.COMPOSITIONS):
-            raise ValueError(f'composition={kind_or_value(composition)} is not known. Choose "exact" or "basic".')
+        if composition is not None:
+            check_choice("composition", composition, ledger_lines.COMPOSITIONS)
         # The same file after a change of the working folder, and where that folder is gone.
         self._path = _files.path_of(path).absolute()
         self._seen = ""

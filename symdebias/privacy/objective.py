@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from symdebias._domains import DELTA, RADIUS, SCALE, Interval, is_choice
+from symdebias._domains import DELTA, RADIUS, SCALE, Interval, check_choice
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import precise
 from symdebias.privacy.guarantee import ADJACENCIES
@@ -169,8 +169,7 @@ def objective_noise_epsilon(
 
 
 def _checked(slopes: Sequence[tuple[float, float]], adjacency: str) -> tuple[Slopes, str]:
-    if not is_choice(adjacency, ADJACENCIES):
-        raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
+    check_choice("adjacency", adjacency, ADJACENCIES)
     checked = []
     for low, high in slopes:
         if not (low <= 0 <= high):

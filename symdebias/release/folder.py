@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from symdebias import _columns, _files, _optional
-from symdebias._domains import check_name, is_choice, is_list, shown
+from symdebias._domains import check_choice, check_name, is_list, shown
 from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of, labels_of_target
 from symdebias.release.matrices import named_by, released_matrix
@@ -39,8 +39,7 @@ def save(
     noised: "Noised", path: str | os.PathLike[str], *, format: str, target_name: Any, labels: Sequence[Any] | None
 ) -> None:
     """Write released records and their card to a new folder; see `symdebias.release.Noised.save`."""
-    if not is_choice(format, RECORDS):
-        raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
+    check_choice("format", format, RECORDS)
     require_release(noised.release)
     release = named_by(noised.release, noised.X)
     if release.columns is None:

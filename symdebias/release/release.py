@@ -10,7 +10,7 @@ import numpy as np
 
 from symdebias import _arrays, _markup
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, check_flag, is_choice
+from symdebias._domains import Interval, check_choice, check_flag
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
 from symdebias.mechanisms.making import kind_of
@@ -535,8 +535,7 @@ class Release(BaseRelease):
         them another one.
         """
         keep_index = check_flag("keep_index", keep_index)
-        if not is_choice(outside, ("clip", "clip-all", "refuse")):
-            raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
+        check_choice("outside", outside, ("clip", "clip-all", "refuse"))
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."

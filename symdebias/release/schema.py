@@ -10,7 +10,7 @@ from typing import Any
 
 from symdebias import _loss_names
 from symdebias._columns import Table
-from symdebias._domains import DELTA, EPSILON, RADIUS, is_number, shown
+from symdebias._domains import DELTA, EPSILON, RADIUS, check_choice, is_number, shown
 from symdebias.mechanisms.ranges import Labels, checked_bounds
 from symdebias.release import collecting
 from symdebias.release.entries import columns_of, entries_of, intercept_of, require_known, required, target_of
@@ -304,8 +304,8 @@ def suited_loss(loss: str | None, target: Column | None, columns: tuple[Column, 
 
 def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], target: Column | None) -> str:
     """Return how the target is released: as asked for, or as suits the loss."""
-    if design is not None and design not in DESIGNS:
-        raise ValueError(f"design={shown(design, 60)} is not known. Choose one of {', '.join(DESIGNS)}.")
+    if design is not None:
+        check_choice("design", design, DESIGNS)
     outcomes = [column.name for column in columns if column.outcome]
     if outcomes and design not in (None, "apart"):
         raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import IntegerArray
-from symdebias._domains import is_choice
+from symdebias._domains import check_choice
 from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
@@ -104,8 +104,7 @@ def checked_run(
     ValueError, TypeError
         The data do not fit, or cannot be taken in this order.
     """
-    if not is_choice(order, ("shuffled", "given")):
-        raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
+    check_choice("order", order, ("shuffled", "given"))
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
     marked: dict[str, Any] = {} if offset is None else {"offset": True}

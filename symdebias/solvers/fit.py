@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._blas import one_thread
-from symdebias._domains import RADIUS, check_flag, is_choice
+from symdebias._domains import RADIUS, check_choice, check_flag
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
@@ -391,8 +391,7 @@ class Fit:
         >>> bool(low < 1 / (1 + np.exp(-2)) < high)
         True
         """
-        if not is_choice(of, ("prediction", "score")):
-            raise ValueError(f'of={of!r:.60} is not known. Choose "prediction" or "score".')
+        check_choice("of", of, ("prediction", "score"))
         with one_thread():
             return predicted_interval(self, X, level, of, offset, self._inference())
 

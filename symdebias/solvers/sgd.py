@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._blas import one_thread
-from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, check_flag, is_choice, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, check_choice, check_flag, shown
 from symdebias._randomness import generator
 from symdebias.checks.mismatch import refuse_mismatch_of_some
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -505,8 +505,7 @@ def _patience(early_stopping: Any, epochs: int, share: float) -> int:
 
 
 def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int) -> None:
-    if not is_choice(covariance, ("plug-in", "batch means")):
-        raise ValueError(f'covariance={covariance!r:.60} is not known. Choose "plug-in" or "batch means".')
+    check_choice("covariance", covariance, ("plug-in", "batch means"))
     if share == 0:
         raise ValueError(
             "the covariance is that of averaged iterates, and average=False returns the last one. Pass average=True, "

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from symdebias._arrays import FloatArray, real_array
-from symdebias._domains import COUNT, Interval, is_choice
+from symdebias._domains import COUNT, Interval, check_choice
 from symdebias.codegen.smoothing import smoothing_kernel
 
 Mode = Literal["flat", "rows", "2d"]
@@ -69,8 +69,7 @@ def laplacian_smoothing(v: Any, sigma: float = 3.0, *, mode: Mode = "flat") -> F
     array([0.3778, 0.2222, 0.1778, 0.2222])
     """
     sigma = SIGMA.check("sigma", sigma)
-    if not is_choice(mode, _MODES):
-        raise ValueError(f"mode={mode!r} is not known. Choose one of {', '.join(_MODES)}.")
+    check_choice("mode", mode, _MODES)
     array = real_array(v, "v", check_finite=False)
     if mode != "flat" and array.ndim != 2:
         raise ValueError(
@@ -179,8 +178,7 @@ def step_smoothing(sigma: float, mode: str, *, scores: int, length: int) -> Floa
         sigma is outside its range, or the mode is not known.
     """
     sigma = SIGMA.check("smoothing", sigma)
-    if not is_choice(mode, _MODES):
-        raise ValueError(f"smoothing_mode={mode!r} is not known. Choose one of {', '.join(_MODES)}.")
+    check_choice("smoothing_mode", mode, _MODES)
     if sigma == 0.0:
         return np.zeros(0)
     alpha, beta, decay, _ = _coefficients(sigma)

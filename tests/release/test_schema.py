@@ -254,7 +254,7 @@ def column(**entries):
     ({"intercept": 1}, "intercept=1 must be true or false"),
     ({"loss": "cubic"}, "loss='cubic' is not in the catalogue. Choose one of cauchy"),
     ({"loss": "logit"}, "loss='logit' is not in the catalogue, where it is called logistic. Choose one of cauchy"),
-    ({"design": "marginal"}, "design='marginal' is not known. Choose one of apart"),
+    ({"design": "marginal"}, r"design='marginal' is not known. Is margin meant\? Choose one of apart"),
     ({"design": "margin", "target": WEEKS}, 'design="margin" needs a target of two categories'),
     ({"design": "joint"}, 'design="joint" needs a target with bounds'),
     ({"design": "margin", "loss": "softmax"}, "loss='softmax' cannot be fitted on"),

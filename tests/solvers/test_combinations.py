@@ -244,7 +244,7 @@ def test_what_has_no_interval_says_so():
         made(refusal="a constraint decided theta").predict_interval([[0.0, 0.0]])
     with pytest.raises(ValueError, match=r'of="score"|no model of probabilities'):
         made(sd.losses.hinge()).predict_interval([[0.0, 0.0]])
-    with pytest.raises(ValueError, match='Choose "prediction" or "score"'):
+    with pytest.raises(ValueError, match="Choose one of prediction, score"):
         made().predict_interval([[0.0, 0.0]], of="mean")
     for level in (0.0, 1.0, 95):
         with pytest.raises(ValueError, match="level"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from symdebias import _files, _optional
 from symdebias._arrays import FloatArray
-from symdebias._domains import is_choice
+from symdebias._domains import check_choice
 from symdebias._parquet import ParquetColumns
 from symdebias._randomness import generator, spawn
 from symdebias.exceptions import FormatError
@@ -133,8 +133,7 @@ def privatize(
         schema = release
         release, X, target_name, labels = _of_schema(schema, X, y, target_name, labels)
     require_release(release)
-    if not is_choice(outside, ("clip", "clip-all", "refuse")):
-        raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
+    check_choice("outside", outside, ("clip", "clip-all", "refuse"))
     has_target = y is not None if schema is None else schema.target is not None
     if not has_target and not (release.target is None and release.coupling is None):
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import RADIUS, is_choice
+from symdebias._domains import RADIUS, check_choice
 from symdebias.bounds.slopes import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
@@ -57,8 +57,7 @@ def convex_problem(
     record_radius = RADIUS.check("record_radius", record_radius)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     records = true_records(loss, X, y, bounds)
-    if not is_choice(adjacency, ADJACENCIES):
-        raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
+    check_choice("adjacency", adjacency, ADJACENCIES)
     radius = None if radius is None else RADIUS.check("radius", radius)
     loss, norm = records.correction.loss, bounds.norm
     score_radius = None if radius is None else radius * norm * _UP

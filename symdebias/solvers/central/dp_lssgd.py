@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, check_flag, is_choice
+from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, check_choice, check_flag
 from symdebias._progress import progress_bar
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
@@ -205,12 +205,8 @@ def dp_lssgd(
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else RADIUS.check("radius", radius)
     share = averaged_share(average)
-    if not is_choice(accountant, (*ACCOUNTANTS, "published")):
-        raise ValueError(
-            f"accountant={accountant!r:.60} is not known. Choose one of {', '.join(ACCOUNTANTS)} or published."
-        )
-    if not is_choice(adjacency, ADJACENCIES):
-        raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
+    check_choice("accountant", accountant, (*ACCOUNTANTS, "published"))
+    check_choice("adjacency", adjacency, ADJACENCIES)
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     run = true_records(loss, X, y, bounds)

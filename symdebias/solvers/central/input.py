@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import DELTA, EPSILON, RADIUS, Interval, check_flag, is_choice
+from symdebias._domains import DELTA, EPSILON, RADIUS, Interval, check_choice, check_flag, is_choice, kind_or_value
 from symdebias.bounds.quadratic import QuadraticBounds, QuadraticLoss, as_quadratic, checked_box
 from symdebias.inference import Inference
 from symdebias.losses import Loss
@@ -250,12 +250,11 @@ def input_perturbation(
 def _check_words(adjacency: Any, server: Any) -> None:
     if not is_choice(adjacency, ("replace-one",)):
         raise ValueError(
-            f"adjacency={adjacency!r:.60} is not that of input perturbation: the noise of each record depends on the "
-            "number of records, which is public, and a local guarantee compares two values of one record. Give "
+            f"adjacency={kind_or_value(adjacency)} is not that of input perturbation: the noise of each record depends "
+            "on the number of records, which is public, and a local guarantee compares two values of one record. Give "
             'adjacency="replace-one".'
         )
-    if not is_choice(server, SERVERS):
-        raise ValueError(f"server={server!r:.60} is not known. Choose one of {', '.join(SERVERS)}.")
+    check_choice("server", server, SERVERS)
 
 
 def _regularisation(regularisation: Any, bounds: QuadraticBounds, epsilon: float) -> float:

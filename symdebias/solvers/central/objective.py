@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, Interval, check_flag, is_choice
+from symdebias._domains import DELTA, EPSILON, Interval, check_choice, check_flag
 from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
@@ -140,8 +140,7 @@ def objective_perturbation(
     """
     fit_intercept = check_flag("fit_intercept", fit_intercept)
     epsilon, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
-    if not is_choice(calibration, CALIBRATIONS):
-        raise ValueError(f"calibration={calibration!r:.60} is not known. Choose one of {', '.join(CALIBRATIONS)}.")
+    check_choice("calibration", calibration, CALIBRATIONS)
     if penalty is not None:
         penalty = _PENALTY.check("penalty", penalty)
     if isinstance(loss, Loss) and len(loss.scores) > 1:

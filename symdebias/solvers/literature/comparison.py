@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import NON_NEGATIVE, check_flag, is_choice
+from symdebias._domains import NON_NEGATIVE, check_choice, check_flag, kind_or_value
 from symdebias._randomness import generator, spawn
 from symdebias.driver import debias
 from symdebias.exceptions import InferenceError, SymdebiasError, VarianceWarning
@@ -238,10 +238,11 @@ def compare_methods(
 
 def _checked_methods(methods: Sequence[str]) -> tuple[str, ...]:
     if isinstance(methods, str) or not isinstance(methods, Sequence):
-        raise TypeError(f"methods must be a sequence of names; got {methods!r:.60}. Pass a tuple such as ('naive',).")
+        raise TypeError(
+            f"methods must be a sequence of names; got {kind_or_value(methods)}. Pass a tuple such as ('naive',)."
+        )
     for method in methods:
-        if not is_choice(method, METHODS):
-            raise ValueError(f"methods has {method!r:.60}, which is not known. Choose among {', '.join(METHODS)}.")
+        check_choice("methods", method, METHODS)
     if not methods or len(set(methods)) < len(methods):
         raise ValueError(f"methods={tuple(methods)!r:.100} is empty or repeats a name. Name each method once.")
     return tuple(methods)

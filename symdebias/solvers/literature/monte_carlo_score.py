@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, NON_NEGATIVE, is_choice
+from symdebias._domains import COUNT, NON_NEGATIVE, check_choice
 from symdebias._randomness import generator
 from symdebias.driver import debias
 from symdebias.exceptions import NoExactCorrectionError
@@ -81,8 +81,7 @@ def monte_carlo_score(
     """
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
     draws = COUNT.check("draws", draws)
-    if not is_choice(poles, ("refuse", "ignore")):
-        raise ValueError(f'poles={poles!r:.60} is not known. Choose "refuse" or "ignore".')
+    check_choice("poles", poles, ("refuse", "ignore"))
     seeds = [int(seed) for seed in generator(random_state).integers(2**63, size=draws)]
     measured = Measured.of(loss, release, X, y)
     measured.require_normal("the Monte-Carlo corrected score")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, NON_NEGATIVE, Interval, check_flag, is_choice, shown
+from symdebias._domains import COUNT, NON_NEGATIVE, Interval, check_choice, check_flag, shown
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError
@@ -95,8 +95,7 @@ def simex(
     progress = check_flag("progress", progress)
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
     needed = {"linear": 2, "quadratic": 3, "rational-linear": 3}
-    if not is_choice(extrapolant, needed):
-        raise ValueError(f"extrapolant={extrapolant!r:.60} is not known. Choose one of {', '.join(needed)}.")
+    check_choice("extrapolant", extrapolant, needed)
     at = _checked_levels(levels)
     if len(at) < needed[extrapolant]:
         raise ValueError(
