@@ -1,5 +1,6 @@
 """What methods of the literature share: released records with the noise of labels undone, and roots of equations."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,12 +22,14 @@ from symdebias.inference import (
     two_sides,
 )
 from symdebias.losses import Loss
+from symdebias.losses.meaning import is_residual_loss
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, symmetric_root
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.metric import definite
+from symdebias.solvers.moments import require_large_enough, require_small_enough
 from symdebias.solvers.uncertain_curvature import curving_of, note_on_curvature
 from symdebias.zonal import ZonalNoise
 
@@ -166,16 +169,44 @@ class Problem:
     # Of shape (Q,): the sizes of the parameters' columns: with theta counted in them, all parameters are of the same
     # order.
     units: FloatArray
+    # That of residuals, the size of the target; 1 for other losses, whose scores have no unit.
+    unit: float
 
     @classmethod
     def of(cls, records: Records, l2: float) -> "Problem":
-        """Return the problem of some records."""
+        """Return the problem of some records.
+
+        Raises
+        ------
+        ValueError
+            The numbers of a column are so large, or so small, that products of their squares are no numbers.
+        """
         correction, penalty = records.correction, records.correction.penalty(l2)
-        units = np.ones(len(penalty))
+        units, unit = np.ones(len(penalty)), 1.0
         if correction.loss.scores:
-            sizes = np.sqrt(np.mean(np.asarray(records.encoded[0]) ** 2, axis=0))
+            with np.errstate(over="ignore"):
+                squares = np.mean(np.asarray(records.encoded[0]) ** 2, axis=0)
+            metric = np.diag([*squares, 1.0])
+            require_large_enough(records, metric)
+            require_small_enough(records, metric)
+            sizes = np.sqrt(squares)
             correction.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
-        return cls(records, penalty, units)
+        if is_residual_loss(correction.loss):
+            target = np.asarray(records.encoded[1])
+            # Squares of large targets are no numbers.
+            largest = float(np.abs(target).max(initial=0.0)) or 1.0
+            unit = largest * math.sqrt(float(np.mean((target / largest) ** 2))) or 1.0
+        return cls(records, penalty, units, unit)
+
+    def root_of(self, equation: Equation, start: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the root of an equation that is of the order of the gradient, and its derivative there; see `root_of`.
+
+        Raises
+        ------
+        DivergenceError
+            The search ends at no root, or the root is one of many.
+        """
+        return root_of(equation, start, self.units, self.unit)
 
     def on(self, data: FloatArray) -> "Problem":
         """Return the same problem on other features."""
@@ -203,7 +234,7 @@ class Problem:
             # What all scores have in common is 0: gradients sum to 0 over them, and do not see this.
             return found + self.units**2 * (theta - centred(theta, len(loss.scores), self.penalty))
 
-        theta, slope = root_of(equation, np.zeros(len(self.units)) if start is None else start, self.units)
+        theta, slope = self.root_of(equation, np.zeros(len(self.units)) if start is None else start)
         scaled = slope / np.outer(self.units, self.units)
         if not np.linalg.eigvalsh((scaled + scaled.T) / 2).min() > 0:
             raise DivergenceError(
@@ -293,7 +324,7 @@ def constant_curvature(loss: Loss) -> float | None:
     return None if values or found.free_symbols else float(found)
 
 
-def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+def root_of(equation: Equation, start: FloatArray, units: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
     """Return the root of an equation from (Q,) to as many numbers, and its derivative there; units are as of `Problem`.
 
     Raises
@@ -303,10 +334,10 @@ def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[F
     """
 
     def scaled(phi: FloatArray) -> FloatArray:
-        return equation(phi / units) / units
+        return equation(phi * unit / units) / units / unit
 
     with np.errstate(all="ignore"):
-        end = root(scaled, start * units, options={"maxfev": _EVALUATIONS * (4 + len(start))})
+        end = root(scaled, start * units / unit, options={"maxfev": _EVALUATIONS * (4 + len(start))})
         phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), 0.0
         if np.all(np.isfinite(phi)):
             slope = _derivative(scaled, phi)
@@ -323,9 +354,9 @@ def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[F
     if not length <= _CLOSE * (1 + float(np.linalg.norm(phi))):
         raise DivergenceError(
             f"the estimating equation has no root that a search from ||theta|| = {norm:.4g} finds (it ended at "
-            f"{np.linalg.norm(phi / units):.4g}). Use more records, raise l2, or release with less noise."
+            f"{np.linalg.norm(phi * unit / units):.4g}). Use more records, raise l2, or release with less noise."
         )
-    return np.asarray((phi - step) / units), np.asarray(slope * np.outer(units, units))
+    return np.asarray((phi - step) * unit / units), np.asarray(slope * np.outer(units, units))
 
 
 def _derivative(function: Equation, at: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Equation, Measured, influence_of, root_of
+from symdebias.solvers.literature.equations import Equation, Measured, influence_of
 from symdebias.solvers.literature.regression_calibration import calibrated
 
 # A root of a score this many times as long as the pilot is another one than the consistent one.
@@ -27,7 +27,7 @@ def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
     def equation(theta: FloatArray) -> FloatArray:
         return np.asarray(rows(theta).mean(axis=0) + problem.penalty * theta)
 
-    theta, slope = root_of(equation, pilot, problem.units)
+    theta, slope = problem.root_of(equation, pilot)
     length = float(np.linalg.norm(theta * problem.units))
     near = _FARTHEST * max(1.0, float(np.linalg.norm(pilot * problem.units)))
     if not length <= near:

@@ -92,3 +92,25 @@ def test_softmax_with_intercepts_sums_to_0_over_the_classes(method):
         plain = sd.m_estimate(sd.debias(loss, release, method="none"), noised.X, noised.y)
         np.testing.assert_allclose(fit.theta, plain.theta, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(fit.standard_errors, plain.standard_errors, rtol=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e12, 1e120])
+@pytest.mark.parametrize("method", ["naive", "regression_calibration", "simex", "monte_carlo_score"])
+def test_units_of_the_target_do_not_matter(method, unit):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 2))
+    y = X @ [1.0, -0.5] + 3 + rng.normal(size=300)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3), fit_intercept=True)
+    options = {} if method in ("naive", "regression_calibration") else {"random_state": 0}
+    fit = getattr(sd.literature, method)
+    one, other = fit(LINEAR, release, X, y, **options), fit(LINEAR, release, X, y * unit, **options)
+    np.testing.assert_allclose(other.theta / unit, one.theta, rtol=1e-7)
+    np.testing.assert_allclose(other.standard_errors / unit, one.standard_errors, rtol=1e-6)
+
+
+def test_numbers_whose_squares_are_none_are_refused():
+    rng = np.random.default_rng(3)
+    X, clean = rng.normal(size=(200, 2)), sd.Release(noiseless=("a", "b"))
+    for unit, said in ((1e-85, "the numbers of b are too small"), (1e85, "the numbers of b are too large")):
+        with pytest.raises(ValueError, match=said):
+            sd.literature.naive(LINEAR, clean, X * [1, unit], X[:, 0])
