@@ -16,6 +16,7 @@ from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
+from symdebias.losses.catalogue import smoothing_width
 from symdebias.records import Records, stride_to
 from symdebias.solvers.curvature import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.held import frame_of
@@ -157,7 +158,7 @@ def _climb(
         theta = root.theta
         size = known.size(theta)
         if size > _WIDEST * unit:
-            raise _ran_away(part, theta, start)
+            raise _ran_away(part, theta, start, unit)
         if not root.at_reach and moved <= _SETTLED * max(size, least):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
@@ -170,12 +171,18 @@ def _climb(
     return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(records.correction, curvature, share))
 
 
-def _ran_away(part: Records, theta: FloatArray, start: FloatArray | None) -> DivergenceError:
-    """Return the error of a ladder that has come to scores beyond all bounds."""
+def _ran_away(part: Records, theta: FloatArray, start: FloatArray | None, unit: float) -> DivergenceError:
+    """Return the error of a ladder that has come to scores beyond all bounds, in a unit of the score."""
     frame = frame_of(part)
     hints = "" if frame.place is None else " Look at the units of the offset, too."
     if start is not None:
         hints += " It began at start=: leave that out, or begin nearer to 0, where the noise of scores is small."
+    width = smoothing_width(part.correction.loss)
+    if width is not None and width > unit:
+        hints += (
+            f" The loss is smoothed over a width of {width:.3g}, and targets are of the size {unit:.3g}: give the "
+            "quantile loss a width that is small beside their spread."
+        )
     norm = float(np.linalg.norm(frame.reported(part.as_given(theta))))
     return DivergenceError(
         f"the pilot estimate runs away (||theta|| = {norm:.4g}): nothing in {len(part):,} records holds "

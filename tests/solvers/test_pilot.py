@@ -211,6 +211,19 @@ def test_a_pilot_that_runs_away_from_a_start_names_the_start():
         sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y, start=[50.0, 50.0])
 
 
+def test_a_quantile_smoothed_beyond_the_targets_is_told_its_width():
+    """The quantile of the target plus an error far wider than it lies outside of all targets."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 2))
+    y = 1e-3 * (X @ [1.0, -0.5] + rng.normal(size=3_000))
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.4), fit_intercept=True)
+    noised = release.privatize(X, y, random_state=1)
+    with pytest.raises(sd.DivergenceError, match=r"smoothed over a width of 0\.5, and targets are of the size 0\.0015"):
+        sd.m_estimate(sd.debias(sd.losses.quantile(0.8), release), noised.X, noised.y)
+    fit = sd.m_estimate(sd.debias(sd.losses.quantile(0.8, width=1e-4), release), noised.X, noised.y)
+    assert abs(fit.theta[2] / 1e-3 - 0.84) < 0.2
+
+
 def test_a_single_count_leaves_no_pilot_and_no_warning_of_numpy():
     """Its first steps are so long that the squares of their lengths are beyond the largest number."""
     corrected = sd.debias(sd.losses.poisson(), sd.Release(sd.GaussianMechanism.from_scale(0.4)))
