@@ -53,6 +53,7 @@ def derivative(found, order):
     return sp.lambdify((ARGUMENT, *found.constants), expression, "math", cse=True)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", NOISES)
 def test_values_and_derivatives_are_those_of_one_over_the_moments(name):
     """On either side of where the series ends, and next to 0, where a quotient of sines is 0/0."""
@@ -169,7 +170,8 @@ def unit(name):
 
 
 @pytest.mark.parametrize("name", ["uniform", "discrete staircase"])
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
+# Powers before an exponential take seconds to derive.
+@pytest.mark.parametrize("loss", [*LOSSES[:2], pytest.param(LOSSES[2], marks=pytest.mark.in_turn)], ids=str)
 def test_corrections_are_unbiased(loss, name):
     """Two columns of noise of different widths, at parameters of either sign and of 0, by quadrature."""
     mechanisms = {
