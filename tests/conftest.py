@@ -61,12 +61,9 @@ def patience():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def kernels_of_the_file(request):
+def kernels_of_the_file():
     """A kernel answers every call of a file, and of what the file's tests share, in one form."""
-    file = str(request.path.relative_to(request.config.rootpath))
-    tiers.begin_file(turns.is_files_turn(file, PART, turns.SHARE))
-    yield
-    tiers.end_file()
+    tiers.begin_file()
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +71,6 @@ def compile_at_once(request, monkeypatch):
     """Tests of the compilation itself compile: those below `tests/codegen`, and those that are marked."""
     if request.node.get_closest_marker("compiled") or "codegen" in request.path.parts:
         monkeypatch.setattr(tiers, "RECORDS", 0)
-        monkeypatch.setattr(tiers, "OPTIMIZED", True)
         monkeypatch.setattr(cache, "_compile", tiers.COMPILE)
 
 

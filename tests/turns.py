@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 PARTS = 40
-# One in so many cases of a long table runs each time, and one in so many files has kernels that LLVM has optimised.
+# One in so many cases of a long table runs each time.
 SHARE = 4
 VARIABLE = "SYMDEBIAS_PART"
 

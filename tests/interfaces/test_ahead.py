@@ -36,7 +36,7 @@ def asked(monkeypatch):
 
     def compile_it(key, source):
         found.setdefault(key, source.name)
-        return tiers.Tiered(source, lambda _: pytest.fail("more records than Python reads"))
+        return tiers.Tiered(source, lambda: pytest.fail("more records than Python reads"))
 
     monkeypatch.setattr(cache, "_compile", compile_it)
     # What was compiled for other tests is asked for again.

@@ -1014,7 +1014,6 @@ def test_few_far_targets_do_not_tell_how_far_a_surrogate_reaches(share, by):
     assert np.all(fit.bias_bound < fit.standard_errors)
 
 
-@pytest.mark.compiled
 def test_curvatures_whose_squares_overflow_are_refused():
     """A loss of the sixth degree in its parameter, from 1e40: the curvature is 1e161."""
     x, t, y = sp.symbols("x t y", real=True)
