@@ -328,6 +328,7 @@ def test_runs_are_the_places_that_are_written_out(count, stride):
     assert np.array_equal(found[some], known[some])
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 @pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
 @pytest.mark.parametrize("what", ["categories", "offset", "noise_scale", "sample_weight"])

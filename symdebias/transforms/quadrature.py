@@ -51,8 +51,8 @@ def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int, *, far: 
     if isinstance(noise, SphericalNoise):
         return _in_all_directions(noise, width, nodes)
     if noise.is_gaussian:
-        t, weights = np.polynomial.hermite_e.hermegauss(nodes)
-        one = Rule(t[:, None], weights / weights.sum())
+        t, weights = hermite(nodes)
+        one = Rule(t[:, None], weights)
         whole = product([one] * width)
         if noise.covariance is None:
             return Rule(math.sqrt(noise.variance) * whole.points, whole.weights)
@@ -155,8 +155,29 @@ def size(noise: AdditiveNoise | SphericalNoise | ZonalNoise, width: int, nodes: 
 
 
 @functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)
+def hermite(nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of the standard normal law: a search takes the same thousands of times."""
+    t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    return _kept(t, weights / weights.sum())
+
+
+@functools.lru_cache(maxsize=64)
+def laguerre(nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of the law exp(-t) of t >= 0."""
+    t, weights = np.polynomial.laguerre.laggauss(nodes)
+    return _kept(t, weights / weights.sum())
+
+
+def _kept(points: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights that all callers share."""
+    points.flags.writeable = weights.flags.writeable = False
+    return points, weights
+
+
+@functools.lru_cache(maxsize=256)
 def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights of one coordinate; a sum over a grid goes further out where `far`.
+    """Return points and weights of one coordinate, read-only; a sum over a grid goes further out where `far`.
 
     Raises
     ------
@@ -164,8 +185,8 @@ def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> t
         The noise states no density, nor moments of all orders.
     """
     if noise.is_gaussian:
-        t, weights = np.polynomial.hermite_e.hermegauss(nodes)
-        return math.sqrt(noise.variance) * t, weights / weights.sum()
+        t, weights = hermite(nodes)
+        return _kept(math.sqrt(noise.variance) * t, weights)
     if noise.density is None:
         found = moment_rule(noise, nodes)
         if found is None:
@@ -173,17 +194,16 @@ def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> t
                 f"the noise states no density, and its characteristic function {noise.formula} no moments of all "
                 "orders, so that nothing can be integrated over it. Give AdditiveNoise its density."
             )
-        return found
+        return _kept(*found)
     density = sp.lambdify(VALUE, noise.density, "numpy")
     if noise.step is not None:
-        return _on_grid(noise, density, far=far)
+        return _kept(*_on_grid(noise, density, far=far))
     if noise.inverse_polynomial is not None and len(noise.inverse_polynomial) == 2:
         # Laplace noise, by its characteristic function.
         scale = math.sqrt(noise.inverse_polynomial[1])
-        t, weights = np.polynomial.laguerre.laggauss(nodes)
-        weights = weights / weights.sum()
-        return np.concatenate([-scale * t[::-1], scale * t]), np.concatenate([weights[::-1], weights]) / 2
-    return _by_pieces(noise, density, nodes)
+        t, weights = laguerre(nodes)
+        return _kept(np.concatenate([-scale * t[::-1], scale * t]), np.concatenate([weights[::-1], weights]) / 2)
+    return _kept(*_by_pieces(noise, density, nodes))
 
 
 def of_density(noise: AdditiveNoise) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.noise import AdditiveNoise
-from symdebias.transforms.quadrature import Rule
+from symdebias.transforms.quadrature import Rule, laguerre
 
 # How far out a rule goes: in standard deviations, and in tail scales of the widest Laplace noise.
 _DEVIATIONS, _TAILS = 13.0, 64.0
@@ -101,7 +101,7 @@ def of_sum(coefficients: FloatArray, covariance: FloatArray, scales: FloatArray,
 
 def _of_one(coefficients: FloatArray, scales: FloatArray, tails: FloatArray, nodes: int) -> Rule:
     """Return the rule of the Laplace noise of one part, which holds for what grows nearly as fast as it falls."""
-    t, weights = np.polynomial.laguerre.laggauss(min(2 * nodes, _MOST_LAGUERRE))
+    t, weights = laguerre(min(2 * nodes, _MOST_LAGUERRE))
     place = int(np.argmax(tails))
     points = np.zeros((2 * len(t), len(coefficients)))
     points[:, place] = scales[place] * np.concatenate([-t[::-1], t])

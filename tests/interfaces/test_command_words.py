@@ -131,7 +131,7 @@ def test_the_loss_that_was_fitted_is_a_metric(place, capsys):
 
 
 def test_a_series_has_an_order(place, capsys):
-    words = ["fit", str(place / "parties"), "--loss", "softmax", "--method", "series", "--order", "1", "--json"]
+    words = ["fit", str(place / "labels"), "--loss", "logistic", "--method", "series", "--order", "1", "--json"]
     assert cli.main(words) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "series"
 

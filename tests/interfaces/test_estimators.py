@@ -81,6 +81,7 @@ def passes_by_steps(check, estimator):
     passes(check, estimator)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("estimator", "check"), [one for one in CHECKS_BY_STEPS if any(part in one.id for part in QUICK)]
 )

@@ -53,6 +53,7 @@ LABELS = sd.RandomizedResponse(epsilon=3.0)
 WITH_KINKS = {"huber": (sd.losses.huber(), None), "squared hinge": (sd.losses.squared_hinge(), LABELS)}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", WITH_KINKS)
 @pytest.mark.parametrize("solver", ["m_estimate", "clusters", "sgd"])
 def test_second_derivatives_by_differences_are_those_in_other_units(name, solver):

@@ -188,9 +188,10 @@ def _long_table(signal):
     return columns + 0.3 * draws.normal(size=columns.shape), np.where(draws.random(len(labels)) < 0.1, -labels, labels)
 
 
-def _peak(solve, *given, **options):
-    """Return how many bytes a call takes at the most, without those of a compilation."""
-    solve(*given, **options)
+def _peak(solve, *given, first=slice(None), **options):
+    """Return how many bytes a call takes at the most, without those of a compilation: for the first records."""
+    corrected, *records = given
+    solve(corrected, *(part[first] for part in records), **{name: numbers[first] for name, numbers in options.items()})
     tracemalloc.start()
     try:
         solve(*given, **options)
@@ -230,5 +231,6 @@ def test_rows_that_are_made_of_the_records_are_not_all_there(solve, monkeypatch)
         (columns, sd.Release(normal), {"offset": np.full(len(columns), 0.1)}),
         (columns, sd.Release(normal), {"noise_scale": np.full(len(columns), 0.3)}),
     ):
-        peak = _peak(solve, sd.debias(sd.losses.exponential(), release), X, labels, **options)
+        corrected = sd.debias(sd.losses.exponential(), release)
+        peak = _peak(solve, corrected, X, labels, first=slice(100_000), **options)
         assert peak < 25e6, (list(options), peak)

@@ -90,6 +90,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", OPTIONS)
 def test_steps_with_an_offset_are_those_of_algorithm_1(name):
     X, y, offset = labelled()

@@ -96,10 +96,10 @@ def test_a_shuffled_epoch_takes_every_record_once(n, columns):
     [
         (50, False, 2), (5003, False, 2), (40_000, False, 2), (50, True, 2), (5003, True, 2), (40_000, True, 2),
         # Turned by four, two and one columns, and by eight; and rows that are not turned.
-        pytest.param(5003, False, 7, marks=pytest.mark.newest),
-        pytest.param(5003, True, 8, marks=pytest.mark.newest),
-        pytest.param(5003, False, 9, marks=pytest.mark.newest),
-        pytest.param(5003, True, 20, marks=pytest.mark.newest),
+        *(
+            pytest.param(5003, weighted, columns, marks=[pytest.mark.newest, pytest.mark.in_turn])
+            for weighted, columns in ((False, 7), (True, 8), (False, 9), (True, 20))
+        ),
     ],
 )  # fmt: skip
 def test_the_kernel_deals_as_stated(n, weighted, columns):

@@ -52,6 +52,7 @@ def distance(fit, root):
     return math.sqrt(np.mean(((fit.theta - root.theta) / root.standard_errors) ** 2))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("loss", "design", "n"), CASES)
 def test_one_pass_arrives(loss, design, n):
     found = []
@@ -63,6 +64,7 @@ def test_one_pass_arrives(loss, design, n):
     assert math.sqrt(np.mean(np.square(found))) < CASES[loss, design, n]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("radius", "l2"), [(3.0, 0.0), (0.6, 0.0), (3.0, 0.1), (None, 0.5)])
 @pytest.mark.parametrize("loss", ["least_squares", "exponential"])
 def test_one_pass_arrives_within_a_ball_and_under_a_penalty(loss, radius, l2):

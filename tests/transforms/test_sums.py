@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from symdebias import mechanisms
-from symdebias.transforms import sums
+from symdebias.transforms import quadrature, sums
 
 pytestmark = pytest.mark.newest
 
@@ -100,3 +100,18 @@ def test_what_is_summed():
         mechanisms.RandomizedResponse(1.0).noise,
     ):
         assert not sums.is_summable(other)
+
+
+def test_rules_of_gauss_are_made_once(monkeypatch):
+    """A search for the largest bias takes the same one thousands of times, and making it is most of its time."""
+    one = (np.ones(1), np.zeros((1, 1)), np.ones(1), 37)
+    noise = mechanisms.UniformMechanism(0.5).noise
+    first, column = sums.of_sum(*one), quadrature.one_dimensional(noise, 37)
+    normal = quadrature.rule(mechanisms.GaussianMechanism.from_scale(0.5).noise, 1, 37)
+    for family in ("laguerre.laggauss", "legendre.leggauss", "hermite_e.hermegauss"):
+        monkeypatch.setattr(f"numpy.polynomial.{family}", lambda *_: pytest.fail("made again"))
+    np.testing.assert_array_equal(sums.of_sum(*one).points, first.points)
+    assert quadrature.one_dimensional(noise, 37) is column
+    again = quadrature.rule(mechanisms.GaussianMechanism.from_scale(0.5).noise, 1, 37)
+    np.testing.assert_array_equal(again.points, normal.points)
+    assert not any(part.flags.writeable for part in column)

@@ -397,7 +397,12 @@ def _derivatives(family: FactorFamily, order: int) -> list[tuple[str, sp.Expr]]:
             for index, value in coefficients
         ]
     pairs = itertools.combinations_with_replacement(family.thetas, 2)
-    return [(f"{k}, {index}", sp.diff(value, *pair)) for k, pair in enumerate(pairs) for index, value in coefficients]
+    # One after the other: what is derived twice at once SymPy factors, for seconds where there are cases.
+    return [
+        (f"{k}, {index}", sp.diff(sp.diff(value, one), other))
+        for k, (one, other) in enumerate(pairs)
+        for index, value in coefficients
+    ]
 
 
 @dataclass(frozen=True)
