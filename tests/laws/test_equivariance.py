@@ -122,7 +122,7 @@ def test_units_change_nothing_for_a_free_form_loss(scales):
 
 
 def test_the_unit_of_the_target_changes_no_interval_of_a_free_form_loss():
-    """With steps of differences of 1e-4 in a loss of 1e-8 the curvature seemed certain, and intervals a third shorter."""
+    """Steps of differences were long beside a loss of 1e-8: the curvature seemed certain, and ends were nearer."""
     x, a, b, y = sp.symbols("x a b y", real=True)
     rng = np.random.default_rng(4)
     X = rng.normal(size=300)
