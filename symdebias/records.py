@@ -553,8 +553,9 @@ class Records:
     def step(self, theta: FloatArray, metric: FloatArray) -> float:
         """Return a change of scores, root mean square, that is small beside what bends the loss, but for a factor.
 
-        It is 1 for scores about 0. For a loss of the residual it is in units of the residuals; the cube root balances
-        the error of differences with the rounding of larger scores.
+        It is 1 for scores about 0. For a loss of the residual it is in units of the residuals, and for a free-form
+        loss, whose lengths are roots of changes of the loss, in those of likelihoods, of which gradients have the mean
+        squares of the curvatures; the cube root balances the error of differences with the rounding of larger scores.
 
         Parameters
         ----------
@@ -570,6 +571,14 @@ class Records:
             residuals = np.abs(some.correction.design.estimated_rows(np.asarray(some.matrix[:])) @ theta - target)
             largest = max(size, float(np.abs(target).max()))
             unit = max(float(np.median(residuals)), _LEAST_RESIDUAL * largest) or 1.0
+        elif not correction.loss.scores:
+            some = self.looked_at
+            with np.errstate(all="ignore"):
+                gradients = some.gradients(theta, slice(None))
+                squares = np.mean(some.relative_weights * gradients**2, axis=0) / np.diag(metric)
+            found = float(np.sqrt(np.median(squares)))
+            # What is not finite is found by whoever asks.
+            unit = (max(found, _LEAST_RESIDUAL * size) or 1.0) if math.isfinite(found) else 1.0
         return float(unit * (1 + size / unit) ** (1 / 3))
 
     def differenced(self, theta: FloatArray, metric: FloatArray, step: float, *, forward: bool = False) -> FloatArray:

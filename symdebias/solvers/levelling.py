@@ -40,8 +40,9 @@ _NEARLY_STRAIGHT = 0.03
 # By how much it may differ for the parameter that moves scores most, for none to be looked at.
 _STRAIGHT = 0.006
 # Newton's steps of the other parameters, halvings of a step and of their way, what share of the fall that the slope
-# foretells there is to be, and how much of a fall of the summed loss may be left at their minimum.
-_STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.05
+# foretells there is to be, and how much of a fall of the summed loss may be left at their minimum. Its unit is what a
+# straight score of the parameter that is tested makes it rise by one standard error away, twice: 1 for a likelihood.
+_STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.005
 # Tests to one side take the same surrogate where scores differ by no more than this share of their size: a quarter of
 # what a fit lets pass before it has another one, as a test is told by the difference of two scores.
 _ALIKE = 0.025
@@ -317,22 +318,29 @@ class _Shape:
         return np.delete(ways, [place, *range(first, first + size)], axis=1)
 
     def profiled(
-        self, before: _Place, by: float, place: int, *, beyond: _Place | None = None, parts: int = _PARTS
+        self,
+        before: _Place,
+        by: float,
+        place: int,
+        *,
+        unit: float,
+        beyond: _Place | None = None,
+        parts: int = _PARTS,
     ) -> _Place | None:
         """Return where the others have their minimum once a parameter is moved; None where it is not found.
 
         It is looked for from another such minimum on, or between two of them, and by a half of the way first where it
-        is not found at once.
+        is not found at once. `unit` is that of the summed loss, of `unit_of`.
         """
-        found = self._minimum(before, by, place, beyond)
+        found = self._minimum(before, by, place, unit, beyond)
         if found is not None or parts == 0:
             return found
-        half_way = self.profiled(before, by / 2, place, beyond=beyond, parts=parts - 1)
-        return None if half_way is None else self._minimum(half_way, by / 2, place, beyond)
+        half_way = self.profiled(before, by / 2, place, unit=unit, beyond=beyond, parts=parts - 1)
+        return None if half_way is None else self._minimum(half_way, by / 2, place, unit, beyond)
 
-    def _minimum(self, before: _Place, by: float, place: int, beyond: _Place | None) -> _Place | None:
+    def _minimum(self, before: _Place, by: float, place: int, unit: float, beyond: _Place | None) -> _Place | None:
         """Return the same by Newton's method alone, whose steps are halved until the loss falls."""
-        ways = self._ways(place)
+        ways, total = self._ways(place), self.records.total / unit
         here, step, fall = None, np.zeros(0), math.inf
         for begin in self.moved(before, by, place, beyond):
             found = self._place(begin)
@@ -340,12 +348,12 @@ class _Shape:
                 continue
             here = found
             step, fall = self._step(here, ways)
-            if self.records.total * fall <= _NEAR:
+            if total * fall <= _NEAR:
                 break
         for _ in range(_STEPS):
             if here is None or not math.isfinite(fall):
                 return None
-            if self.records.total * fall <= _LEFT:
+            if total * fall <= _LEFT:
                 return self._with_inverse(here)
             here = self._lower(here, step, fall)
             if here is not None:
@@ -443,6 +451,15 @@ class _Shape:
             return None
         return replace(estimate, theta=theta, change=self._change(self._gradient(theta), theta))
 
+    def unit_of(self, place: int) -> float:
+        """Return twice by how much the summed loss rises where a parameter is moved by one of its standard errors.
+
+        The others follow, and the score is straight. It is 1 for a likelihood, and changes with the unit of the loss
+        and that of the weights as their sums do.
+        """
+        score, spread = self.score_here(place)
+        return spread**2 / float(score[place])
+
     def score_here(self, place: int) -> tuple[FloatArray, float]:
         """Return `score` at the estimate."""
         return self.score(self.inverse_here, self.here.meat, place)
@@ -531,6 +548,7 @@ class _Test:
     ) -> None:
         self._shape, self._designs, self._move, self._place, self._variance = shape, designs, move, place, variance
         self._near = shape.near(move, place)
+        self._unit = shape.unit_of(place) if self.tells else math.nan
         # From one place the next is found in a step or two; statistics that are told are kept.
         self._path, self._lost = {0.0: shape.at_estimate()}, math.inf
         self._told: dict[float, float] = {}
@@ -595,7 +613,7 @@ class _Test:
             there = self._shape
             if designs is not None:
                 there = self._by(designs, there.moved(before, by, self._place, beyond)[0])
-            found = there.profiled(before, by, self._place, beyond=beyond)
+            found = there.profiled(before, by, self._place, unit=self._unit, beyond=beyond)
             if found is None:
                 return None
             self._path[t] = found

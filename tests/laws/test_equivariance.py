@@ -121,6 +121,22 @@ def test_units_change_nothing_for_a_free_form_loss(scales):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6)
 
 
+def test_the_unit_of_the_target_changes_no_interval_of_a_free_form_loss():
+    """Steps of differences were long beside a loss of 1e-8: the curvature seemed certain, and ends were nearer."""
+    x, a, b, y = sp.symbols("x a b y", real=True)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=300)
+    target = 2 * np.exp(-0.5 * X) + 0.7 * rng.normal(size=300)
+    noised = (X + 0.3 * rng.normal(size=300))[:, None]
+    loss = sd.Loss.of_features((y - a * sp.exp(-b * x)) ** 2 / 2, features=[x], parameters=[a, b], target=y)
+    corrected = sd.debias(loss, sd.Release({"x": sd.GaussianMechanism.from_scale(0.3)}))
+    plain = sd.m_estimate(corrected, noised, target)
+    fit = sd.m_estimate(corrected, noised, 1e-4 * target)
+    assert fit.diagnostics["curvature"] == pytest.approx(plain.diagnostics["curvature"], rel=1e-6)
+    ends = fit.confidence_interval() * [[1e4], [1.0]]
+    np.testing.assert_allclose(ends, plain.confidence_interval(), rtol=1e-6)
+
+
 @pytest.mark.in_turn
 @pytest.mark.parametrize(
     "method", ["naive", "regression_calibration", "simex", "conditional_score", "monte_carlo_score"]

@@ -74,6 +74,14 @@ def test_ends_are_those_of_score_tests():
     assert fit.inference.levelling.shape == (2, 2)
 
 
+def test_ends_are_the_same_whatever_all_records_weigh():
+    """By the summed loss of tiny weights the others are at their minimum wherever they are, and do not follow."""
+    noised = rare_labels(5, n=2_000)
+    ends = [fitted(noised, sample_weight=np.full(2_000, weight)).confidence_interval() for weight in (1.0, 2.0**-20)]
+    assert np.isfinite(ends[0][1]).all()
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-9)
+
+
 def test_others_follow_where_their_way_is_no_straight_line():
     """Columns of rare values that nearly agree: along the line of the covariance the score does not level off."""
     rng = np.random.default_rng([0, 3])
