@@ -154,7 +154,6 @@ def size(noise: AdditiveNoise | SphericalNoise | ZonalNoise, width: int, nodes: 
     return radial * math.prod(2 if dimension - place == 1 else nodes for place in range(width)) if width else 1
 
 
-@functools.lru_cache(maxsize=256)
 @functools.lru_cache(maxsize=64)
 def hermite(nodes: int) -> tuple[FloatArray, FloatArray]:
     """Return points and weights of the standard normal law: a search takes the same thousands of times."""
