@@ -43,6 +43,7 @@ def stored(tmp_path_factory):
     return folder, sd.load(folder), sd.load(folder, in_memory=False)
 
 
+@pytest.mark.in_turn
 def test_a_folder_that_was_released_by_blocks_is_fitted_as_in_memory(stored):
     folder, whole, read = stored
     assert read.release == whole.release == RELEASE
@@ -247,6 +248,7 @@ def test_a_copy_is_a_memory_map_that_is_shuffled(tmp_path):
         sd.blocks.to_memory_map(X, tmp_path / "X.npy")
 
 
+@pytest.mark.in_turn
 def test_memory_is_that_of_some_blocks():
     """The records take 64 MB, and are never there at once."""
 

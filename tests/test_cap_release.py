@@ -151,6 +151,7 @@ def test_designs_belong_to_their_noise():
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_logistic_regression_from_margins(intercept):
     """Intervals hold the truth; leaving the gain out would be off by a factor of lambda_1."""

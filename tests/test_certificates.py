@@ -143,6 +143,7 @@ def test_the_bias_of_a_series_is_stated():
     assert 1e-2 > found[0].loss_bias > 3 * found[1].loss_bias > 9 * found[2].loss_bias > 1e-5
 
 
+@pytest.mark.in_turn
 def test_an_intercept_takes_scores_further_than_the_record_does():
     """At ||theta|| = 1 and x = (2, 1) the score is sqrt(6), where the surrogate is worse than up to sqrt(5)."""
     noise = [sd.LaplaceMechanism(epsilon=6.0, bounds=bounds) for bounds in ((-1, 2), (0, 1))]
@@ -160,6 +161,7 @@ def test_an_intercept_takes_scores_further_than_the_record_does():
     assert "where" not in str(certificate)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 def test_a_certificate_says_where_the_range_of_a_surrogate_cuts_it(loss):
     """Beyond the range biases are those of another function."""
@@ -279,6 +281,7 @@ def test_noise_variance_is_that_of_all_noise_and_limits_are_on_the_normal_part()
     assert "noise variance up to 2)" in str(mixed)
 
 
+@pytest.mark.in_turn
 def test_a_certificate_says_for_how_many_columns_it_is_where_that_matters():
     """A vector of two columns has more noise: what is found for one is less than there is.
 
@@ -295,6 +298,7 @@ def test_a_certificate_says_for_how_many_columns_it_is_where_that_matters():
     assert ", for 2 columns (" in str(two)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("features", "method", "columns"),
     [
@@ -331,6 +335,7 @@ def equal_laplace_noise(count, scale):
     return scale * np.concatenate([-x, x]), 30.0 * np.concatenate([w * density, w * density])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_a_series_under_many_laplace_columns_has_the_bias_of_all_of_them(order):
     """Terms that a series leaves out are largest where all columns take part, and 0 in as many as its order."""
@@ -348,6 +353,7 @@ def test_a_series_under_many_laplace_columns_has_the_bias_of_all_of_them(order):
     assert 0.98 * largest < corrected.certify(theta_radius=radius).loss_bias < 1.05 * largest
 
 
+@pytest.mark.in_turn
 def test_the_bias_of_a_kinked_residual_under_laplace_noise_is_about_the_largest():
     """At a residual of 0, where the mean of Huber's loss over Laplace noise is elementary."""
     scale, radius = 1.0, 1.5
@@ -359,6 +365,7 @@ def test_the_bias_of_a_kinked_residual_under_laplace_noise_is_about_the_largest(
     assert certificate.columns_at_once is None
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("target", [sd.GaussianMechanism.from_scale(0.8), sd.LaplaceMechanism.from_scale(0.8)])
 @pytest.mark.parametrize("features", [sd.GaussianMechanism.from_scale(0.6), sd.LaplaceMechanism.from_scale(0.6)])
 def test_noise_of_a_target_in_a_residual_is_more_noise_of_the_score(features, target):
@@ -385,6 +392,7 @@ def test_noise_of_a_target_that_stands_alone_has_no_part_in_the_bias():
     assert biases[1] == pytest.approx(biases[0], rel=1e-9)
 
 
+@pytest.mark.in_turn
 def test_biases_are_looked_for_within_the_declared_bounds():
     """E (u + e)^2/2 - u^2/2 has no part of u; of u^3 it is 3 u Var e, and bounds of a column bound u."""
     loss = sd.Loss(U**3 / 3 + U**2 * 5 - Y * U, score=U, target=Y)
@@ -405,6 +413,7 @@ def test_biases_are_looked_for_within_the_declared_bounds():
     assert certificate.loss_bias > 0.98 * largest
 
 
+@pytest.mark.in_turn
 def test_what_does_not_settle_is_said():
     """E exp(u) is infinite where a parameter times b is above 1."""
     release = sd.Release({("a", "b"): sd.LaplaceMechanism.from_scale(2.0)})
@@ -412,6 +421,7 @@ def test_what_does_not_settle_is_said():
     assert "which does not settle" in str(certificate)
 
 
+@pytest.mark.in_turn
 def test_a_search_over_few_columns_at_once_is_said():
     mechanism = sd.UniformMechanism(0.5)
     few, many = (
@@ -449,6 +459,7 @@ class WithoutDensity(sd.mechanisms.Mechanism):
         raise AssertionError
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["least_squares", "poisson", "free form"])
 def test_exact_corrections_under_noise_without_a_density_are_certified(loss):
     """By a rule of its moments: under the same correction of other noise, 4% narrower, a bias is found."""
@@ -467,6 +478,7 @@ def test_exact_corrections_under_noise_without_a_density_are_certified(loss):
         assert corrected.certify(theta_radius=1.0 - 1e-9).loss_bias > 1e-3
 
 
+@pytest.mark.in_turn
 def test_a_loss_that_is_no_number_at_some_targets_says_what_to_declare():
     """Its bias was called infinite, and said to be of values that nearly cancel."""
     loss = sd.Loss((sp.log(Y) - U) ** 2, score=U, target=Y)

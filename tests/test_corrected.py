@@ -156,6 +156,7 @@ def test_free_form_kernels():
     assert "X[i, 1]" in corrected.source
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 def test_free_form_with_label_noise_and_a_series():
     x, t = sp.symbols("x t", real=True)

@@ -393,6 +393,7 @@ def test_cross_validation_takes_records_without_a_target():
 # ---- planning ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 def test_expected_standard_errors_are_those_of_fits():
     """Over 150 fits a standard deviation has an error of 6%: a factor within 25% of 1 (false alarms 1e-4)."""
     population = sd.planning.Population.guess([0.8, -0.5, 0.3], intercept=True)

@@ -209,6 +209,7 @@ def test_messages_show_plain_numbers():
         sd.RandomizedResponse(np.float64(-0.1))
 
 
+@pytest.mark.in_turn
 @pytest.mark.newest
 def test_categories_alone_without_an_intercept_have_a_hessian():
     coin = sd.RandomizedResponse(2.0, categories=("p", "q", "r"))

@@ -89,6 +89,7 @@ def test_fits_are_those_of_records_in_memory(kind, released, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["categories", "margin"])
 def test_releases_whose_columns_are_encoded(name, released):
     """Codes become rows of indicators, and a vector with its label columns of its own."""

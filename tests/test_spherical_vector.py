@@ -110,6 +110,7 @@ def test_margin_losses_with_a_weighed_intercept_are_unbiased(loss, label):
     assert abs(weights @ off.loss(theta, X, sent) - value) > 1e-4
 
 
+@pytest.mark.in_turn
 def test_a_surrogate_of_a_residual_has_itself_as_mean():
     """What is undone of its waves and its quadratic is the noise of the residual, the target's with it."""
     x, y, theta = np.array([0.5, -0.2]), -0.4, np.array([0.6, -0.4, 0.3])

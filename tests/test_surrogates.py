@@ -257,6 +257,7 @@ class Steep(Silent):
     law = AdditiveNoise(24.0, (1 + FREQUENCY**2) ** -12, tail_rate=1.0)
 
 
+@pytest.mark.in_turn
 def test_noise_without_a_density_has_the_exact_correction_that_its_moments_price():
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(Silent.from_scale(1.0)))
     assert corrected.is_exact
@@ -599,6 +600,7 @@ def test_surrogates_by_hand_know_no_units(unit):
     np.testing.assert_allclose(of[unit], of[1.0], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_maxima_of_sums_with_decimal_factors_are_taken():
     """As conditions they make SymPy recur without end. The fit is that of the same loss with a condition of ours."""
     u, y = sp.symbols("u y", real=True)

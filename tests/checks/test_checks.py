@@ -172,6 +172,7 @@ def test_a_mechanism_of_ones_own_gets_its_correction_unasked(name):
     assert check.variance == pytest.approx(1.0, rel=1e-9)
 
 
+@pytest.mark.in_turn
 def test_a_density_that_is_not_that_of_the_characteristic_function_is_seen():
     class Wrong(TwoLaplaces):
         @property
@@ -199,6 +200,7 @@ DENSITIES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", DENSITIES)
 def test_a_wrong_density_is_seen_whatever_the_family(name):
     family, density = DENSITIES[name]

@@ -121,6 +121,7 @@ def test_each_probe_says_what_it_did(name):
     assert len(answer["probes"]) == len(check.probes)
 
 
+@pytest.mark.in_turn
 def test_a_doubtful_answer_draws_more_and_a_clear_one_does_not():
     """Noise x .985 is in doubt at 20,000 draws, and refuted at sixteen times as many (power .999)."""
     clear = audited("Gaussian")

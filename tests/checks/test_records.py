@@ -308,6 +308,7 @@ OF_NUMBERS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("mechanism", OF_NUMBERS.values(), ids=OF_NUMBERS)
 def test_fits_refuse_records_that_were_not_noised_at_all(mechanism):
     """True records, numbers or counts, and noised ones that were clipped, all of which vary as much as noise does."""
@@ -374,6 +375,7 @@ def test_records_without_weight_may_be_in_other_units(solver):
         solver(corrected, other, noised.y, **options)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "mechanism", [sd.GaussianMechanism.from_scale(0.3), sd.GaussianMechanism(6.0, 1e-5, radius=1.0)]
 )

@@ -59,6 +59,7 @@ def test_a_loss_without_a_least_value_refuses_negative_targets(loss):
         sd.m_estimate(sd.debias(loss, sd.Release(noiseless=("a", "b"))), X, SIGNS)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
 def test_targets_without_weight_are_not_looked_at(solver):
     """Missing counts that are coded as -99, and labels of another coding, with weight 0."""

@@ -47,6 +47,7 @@ def test_weights_of_released_labels_and_categories_are_refused(solver, weights, 
         )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("weights", OTHERS.values(), ids=OTHERS)
 def test_other_weights_are_taken(weights):
     assert np.isfinite(sd.m_estimate(CORRECTED, SENT.X, SENT.y, sample_weight=weights, l2=0.1).theta).all()

@@ -35,6 +35,7 @@ def test_labels_that_were_coded_for_the_fit_are_coded_for_the_metric(coded):
         assert evaluation.evaluate(model, RELEASED, coded, metric=metric) == expected
 
 
+@pytest.mark.in_turn
 def test_every_metric_takes_an_estimator():
     noised = NOISED.privatize(X, TEXT, random_state=2)
     model = sd.DebiasedClassifier(release=noised.release).fit(noised.X, noised.y)

@@ -105,6 +105,7 @@ def test_a_rate_is_not_surer_than_the_side_that_most_records_lie_on():
     assert curve.false_positive_bias[0] > 0.3
 
 
+@pytest.mark.in_turn
 def test_intervals_of_recall_cover_where_scores_lie_in_clumps():
     """Two columns, each close to -2 or to 2, noise of .3 of their spread, labels of budget 2: 20 draws of 400 records.
 

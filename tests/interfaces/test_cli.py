@@ -25,6 +25,7 @@ def small(monkeypatch):
     monkeypatch.setattr(spending, "compare", twice)
 
 
+@pytest.mark.in_turn
 def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):
     picture = tmp_path / "curves.png"
     assert cli.main(["demo", "--output", str(picture)]) == 0
@@ -167,6 +168,7 @@ def test_census_without_its_folder_says_where_to_get_it(monkeypatch, tmp_path):
         datasets.census()
 
 
+@pytest.mark.in_turn
 def test_census_as_it_is(data_folder):
     data = datasets.census(data_folder)
     assert len(data.X) == len(data.y) == 51_873
@@ -192,6 +194,7 @@ def test_synthetic_data_lie_in_the_cube():
     assert set(data.y) == {-1.0, 1.0}
 
 
+@pytest.mark.in_turn
 def test_a_plan_of_one_vector_states_the_weight_of_the_target(capsys):
     words = ["plan", "--loss", "exponential", "--theta", "1,0.3", "--intercept", "--epsilon", "6", "--records", "1e6"]
     words += ["--l2", "1", "--mechanisms", "gaussian", "--target", "margin"]
@@ -203,6 +206,7 @@ def test_a_plan_of_one_vector_states_the_weight_of_the_target(capsys):
         cli.main([*words, "--public-target"])
 
 
+@pytest.mark.in_turn
 def test_a_plan_is_tried_out(tmp_path, capsys):
     words = ["plan", "--loss", "squared-margin", "--theta", "1,-0.5", "--epsilon", "12", "--records", "5000"]
     words += ["--mechanisms", "laplace", "--rehearse", "2"]
@@ -221,6 +225,7 @@ def test_a_plan_is_tried_out(tmp_path, capsys):
     assert "--rehearse=0 is too small" in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(plotting, "planned_errors", lambda curves: None)
     monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_bytes(b"\x89PNG"))
@@ -244,6 +249,7 @@ def test_a_plan_with_a_picture_is_one_answer_in_json(tmp_path, capsys, monkeypat
     assert len(known) == 4
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("words", "clipped"), [("", True), ("--intercept", False), ("--theta 0.5,0 --intercept", True)]
 )
@@ -254,6 +260,7 @@ def test_a_guessed_intercept_is_the_middle_of_the_bounds_of_a_target(words, clip
     assert ("lie outside the bounds" in capsys.readouterr().out) is clipped
 
 
+@pytest.mark.in_turn
 def test_the_picture_of_a_plan_ends_at_the_largest_budget(tmp_path, monkeypatch):
     budgets, planned = [], running.planned
 

@@ -130,12 +130,14 @@ def test_the_loss_that_was_fitted_is_a_metric(place, capsys):
     assert (found["value"], found["standard_error"]) == (expected.value, expected.standard_error)
 
 
+@pytest.mark.in_turn
 def test_a_series_has_an_order(place, capsys):
     words = ["fit", str(place / "labels"), "--loss", "logistic", "--method", "series", "--order", "1", "--json"]
     assert cli.main(words) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "series"
 
 
+@pytest.mark.in_turn
 def test_a_page_stands_without_a_fit_that_ignores_the_noise(place, capsys, tmp_path):
     """The uncorrected hinge loss has no derivative that a standard error could be told from."""
     kept, page = tmp_path / "fit.npz", tmp_path / "page.html"

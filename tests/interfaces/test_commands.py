@@ -103,6 +103,7 @@ def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monke
     assert by_blocks["standard_error"] == pytest.approx(in_memory["standard_error"], rel=1e-9)
 
 
+@pytest.mark.in_turn
 def test_a_delta_that_is_as_large_as_one_of_the_records_is_told(folder, tmp_path, capsys):
     for delta, is_told in (("1e-6", False), ("1e-3", True)):
         schema = tmp_path / "schema.toml"
@@ -481,6 +482,7 @@ def test_an_answer_that_finds_no_room_is_said_to(monkeypatch, capsys):
     assert "what is to be printed or written cannot be: No space left on device" in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 def test_what_is_written_is_said_where_the_answer_finds_no_room(folder, tmp_path, monkeypatch, capsys):
     """Records are released and a budget is spent: whoever reads of a failure is not to release them again."""
     monkeypatch.setattr(sys, "stdout", Closed(errno.ENOSPC))
@@ -503,6 +505,7 @@ def test_what_is_written_is_said_where_the_answer_finds_no_room(folder, tmp_path
         assert "Done" not in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("words", [["--help"], ["privatize", "people.csv", "--schema", "s.toml", "--out", "out"]])
 def test_a_closed_pipe_is_no_failure(words, tmp_path):
     """What Python keeps to its end is written then, where it would end with an exit code of its own, 120."""

@@ -247,6 +247,7 @@ def test_labels_of_text_are_sorted_whatever_their_order_on_the_release():
     assert np.sign(fits[0].fit_.theta[0]) == -np.sign(fits[1].fit_.theta[0])
 
 
+@pytest.mark.in_turn
 def test_several_labels_of_text_are_sorted():
     noise = sd.LaplaceMechanism.from_scale(0.05)
     release = sd.Release(noise, sd.RandomizedResponse(4.0, categories=("c", "a", "b")), fit_intercept=True)
@@ -307,6 +308,7 @@ def test_several_classes_without_noise():
 # ---- releases --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 def test_released_tables_are_fitted_and_true_ones_predicted():
     table = pd.DataFrame({"age": RNG.uniform(20, 60, 20_000), "region": RNG.choice(["n", "e", "s"], 20_000)})
     y = 2 + (table["age"] - 40) / 10 - 3 * (table["region"] == "s")
@@ -337,6 +339,7 @@ def test_a_table_names_the_columns_of_a_release_without_names():
     np.testing.assert_allclose(model.predict(table[["b", "a"]]), model.predict(table), rtol=1e-12)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:.*sample_weight.*:UserWarning")
 def test_what_comes_per_record_is_routed():
     noised = SIGNED.privatize(X[:2000], SIGNS[:2000], random_state=1)
@@ -706,6 +709,7 @@ assert "sklearn" in sys.modules
 """
 
 
+@pytest.mark.in_turn
 def test_scikit_learn_is_imported_on_demand_and_where_it_is_missing_it_says_how_to_install_it():
     done = subprocess.run([sys.executable, "-c", ON_DEMAND], check=True, capture_output=True, text=True)
     assert 'pip install "symdebias[sklearn]"' in done.stdout

@@ -398,6 +398,7 @@ def test_cox_is_answered_with_what_to_do():
         _ = sd.losses.cubic
 
 
+@pytest.mark.in_turn
 def test_tables_of_folders_and_schemas_are_taken():
     """As a folder has its records: to be fitted, and true ones of a schema to be predicted for."""
     rng = np.random.default_rng(0)

@@ -135,6 +135,7 @@ def test_evaluate_takes_what_a_fit_of_python_does_not_say(folders, capsys, tmp_p
     assert "made on records of another release" in said(capsys, *words, "--noise-scale", "error", code=1)
 
 
+@pytest.mark.in_turn
 def test_what_a_fit_was_not_made_with_is_refused(folders, capsys, tmp_path):
     place, *_ = folders
     kept = tmp_path / "fit.npz"
@@ -223,6 +224,7 @@ def test_categories_are_clusters_and_no_weights(capsys, tmp_path):
     )
 
 
+@pytest.mark.in_turn
 def test_outcomes_have_them_beside_their_features(capsys, tmp_path):
     release = sd.Release(
         {"x": sd.GaussianMechanism.from_scale(0.3), "w": sd.GaussianMechanism.from_scale(0.2)},
@@ -303,6 +305,7 @@ def outcomes(tmp_path_factory):
     return place
 
 
+@pytest.mark.in_turn
 def test_a_statement_of_privacy_names_columns_beside_features(outcomes, capsys, tmp_path):
     kept, page = tmp_path / "fit.npz", tmp_path / "page.html"
     words = ("fit", outcomes, "--loss", "least-squares", "--target", "pay", "--features", "x", "shown", "--l2", "10")
@@ -396,6 +399,7 @@ def test_what_is_not_protected_is_named_or_refused(outcomes, capsys, tmp_path):
     assert "Not protected, and released as it is: weight." in page.read_text()
 
 
+@pytest.mark.in_turn
 def test_the_fitted_loss_is_a_metric_under_noise_scales_where_its_correction_is_exact(folders, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
     for loss, code in (("least-squares", 0), ("huber", 1)):

@@ -36,6 +36,7 @@ def received(place, *more):
     return cli.main(["receive", *words, *more])
 
 
+@pytest.mark.in_turn
 def test_from_a_noised_table_to_a_fit(survey, capsys):
     assert received(survey) == 0
     out, err = capsys.readouterr()

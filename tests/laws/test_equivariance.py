@@ -75,6 +75,7 @@ def fitted(loss, mechanism, solver, scales, shifts):
     return np.append(slopes, fit.theta[2] + fit.theta[:2] @ shifts), fit, [one.category for one in said]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("loss", "mechanism", "solver"), TABLE)
 def test_units_and_origins_change_nothing(loss, mechanism, solver):
     plain, first, warned = fitted(loss, mechanism, solver, np.ones(2), np.zeros(2))

@@ -103,6 +103,7 @@ def test_differences_of_a_multinomial_logit_model_are_found(label, baseline):
     assert np.all(np.abs(np.mean(z, axis=0)) < 4 / np.sqrt(8))
 
 
+@pytest.mark.in_turn
 def test_predictions_are_of_both_labels_and_others_are_refused():
     X, y = records(20_000)
     names = np.array(["car", "bus", "walk"])[y]

@@ -53,6 +53,7 @@ def test_a_jump_of_one_label_is_found():
         sd.debias(loss, sd.Release(target=sd.RandomizedResponse(1.0, categories=(0, 1, 2))))
 
 
+@pytest.mark.in_turn
 def test_a_refusal_names_a_long_loss_and_does_not_send_in_a_circle():
     release = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
     with pytest.raises(sd.NoExactCorrectionError) as raised:

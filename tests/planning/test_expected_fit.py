@@ -167,6 +167,7 @@ def test_noise_beyond_any_approximation_is_refused():
         expected_fit(EXPONENTIAL, release(scale=8.0), Population.guess([3.0, -1.0]), n=1e6, l2=0.01)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore::symdebias.exceptions.VarianceWarning")
 def test_a_plan_says_where_fits_are_refused():
     """Of 10 fits to so few records most are refused, and hardly any to twice as many as the plan asks for."""
@@ -368,6 +369,7 @@ def test_the_exact_correction_is_taken_where_a_surrogate_gains_little():
     assert 0.9 < surrogate.excess_risk / best.excess_risk < 1
 
 
+@pytest.mark.in_turn
 def test_losses_that_grow_exponentially_are_planned_by_their_exact_corrections():
     """Pilots of their surrogates often do not settle, of which the expected errors say nothing: a note does."""
     population = Population.guess([0.5, -0.3], family="count")
@@ -495,6 +497,7 @@ def test_more_records_do_not_undo_clipping():
         records_needed(sd.losses.least_squares(), release, population, standard_error=0.01)
 
 
+@pytest.mark.in_turn
 def test_gradients_of_waves_of_categories_go_by_blocks(monkeypatch):
     """The kernel of gradients takes records of 250 categories one by one: a hundred times as long."""
     rng, ways = np.random.default_rng(0), []

@@ -23,6 +23,7 @@ def test_a_column_that_may_be_a_target_is_planned_in_its_own_units():
     assert own.is_feasible
 
 
+@pytest.mark.in_turn
 def test_outcomes_without_a_target_are_named():
     """A plan is for one of them, where it is the target; the other one is a feature then, as it is in a fit."""
     pay, sick = {"bounds": [0, 9], "outcome": True}, {"categories": ["no", "yes"], "outcome": True}
@@ -55,6 +56,7 @@ def test_what_is_feasible_is_hardly_ever_refused():
     assert feasibility(LABELS, n=1.01 * found.needed).is_feasible
 
 
+@pytest.mark.in_turn
 def test_gradients_with_heavy_tails_are_not_feasible():
     """Of ten fits to 200,000 such counts six are refused, though expected errors are a sixth of what they may be."""
     counts = {**LABELS, "epsilon": 8.0, "loss": "poisson", "target": {"name": "visits", "bounds": [0, 8]}}
@@ -94,6 +96,7 @@ def test_another_loss_than_that_of_a_schema_is_one_of_its_target(target, loss, m
         feasibility(schema, n=5_000, loss=loss)
 
 
+@pytest.mark.in_turn
 def test_a_guess_counts_indicators_where_a_column_is_released_as_categories():
     """With several outcomes a column of categories is released by itself, as codes; parameters are 1 all the same."""
     schema = {

@@ -196,6 +196,7 @@ def test_the_command_answers_a_collectors_question(capsys, tmp_path):
     assert "is not there. Make it, or name another place" in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 def test_a_polynomial_stands_for_itself_under_a_cap():
     """Least squares has nothing that a surrogate would replace: exact and by surrogate are one fit."""
     population = sd.planning.Population(POPULATION.X, POPULATION.X @ [1.0, -0.5])

@@ -76,6 +76,7 @@ def test_records_outside_the_bounds_are_counted():
     assert "lay outside the bounds" in str(tried)
 
 
+@pytest.mark.in_turn
 def test_columns_in_their_own_units_and_scores_have_names():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(20, 60, 3_000), rng.uniform(0, 10, 3_000)])

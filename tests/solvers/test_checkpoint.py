@@ -180,6 +180,7 @@ def test_m_estimation_goes_on_to_the_same_estimate_bit_for_bit(write, place, mon
     assert not place.exists()
 
 
+@pytest.mark.in_turn
 def test_a_surrogate_that_is_designed_on_the_way_is_the_same(place, monkeypatch):
     corrected = sd.debias(sd.losses.logistic(), RELEASE)
     X, y = learnable()
@@ -207,6 +208,7 @@ sd.sgd(corrected, data["X"], data["y"], checkpoint=sys.argv[2], **options)
 """
 
 
+@pytest.mark.in_turn
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX")
 def test_a_process_that_is_killed_is_gone_on_with(place, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "_SECONDS", 10.0)

@@ -200,6 +200,7 @@ def _peak(solve, *given, first=slice(None), **options):
         tracemalloc.stop()
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 @pytest.mark.parametrize("signal", [0.0, 2.0])
 def test_what_fits_take_beside_the_records(signal, monkeypatch):
@@ -216,6 +217,7 @@ def test_what_fits_take_beside_the_records(signal, monkeypatch):
         assert peak < megabytes * 1e6, (loss.name, solve.__name__)
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 @pytest.mark.parametrize("solve", [sd.m_estimate, sd.sgd])
 def test_rows_that_are_made_of_the_records_are_not_all_there(solve, monkeypatch):

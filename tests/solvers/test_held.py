@@ -389,6 +389,7 @@ def test_categories_stand_before_the_column_that_is_held():
     np.testing.assert_allclose(moved.theta, plain.theta - [0, 0, 0, 0.4], atol=1e-12)
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 def test_compiled_passes_hold_the_parameter():
     """Each takes a kernel of its own: that of one descent, and that of many beside one whose steps are learned."""

@@ -65,6 +65,7 @@ def test_no_score_is_beyond_the_bound(monkeypatch, order, fit_intercept):
         assert again.diagnostics[name] == pytest.approx(fit.diagnostics[name], rel=1e-11)
 
 
+@pytest.mark.in_turn
 def test_records_are_read_where_the_bound_does_not_tell(monkeypatch):
     """Columns that are nearly the same, with parameters of opposite signs: scores are short and records are long."""
     corrected, X, y = handmade()

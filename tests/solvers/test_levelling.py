@@ -194,6 +194,7 @@ def test_a_score_test_far_out_is_that_of_true_columns():
     assert _Test(shape, None, move, 1, None).statistic(10.0) > 10
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [124, 171, 173])
 def test_a_wave_that_is_steeper_than_a_straight_line_ends_no_interval(seed):
     """By a wave of the surrogate of the estimate ends were at 6.7, 7.5 and 5.9; all of a group may have the label."""
@@ -426,6 +427,7 @@ def test_the_variance_of_a_score_is_the_one_where_the_test_is(seed):
     assert low == pytest.approx(fit.theta[0] - 1.96 * fit.standard_errors[0], rel=1e-3)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("seed", "end"), [(20, 2.0), (44, np.inf), (51, np.inf)])
 def test_the_variance_under_noised_categories_is_the_one_where_the_test_is(seed, end):
     """Randomized response of a category of 8% that all but decides the label, a probit of 500 records.

@@ -237,6 +237,7 @@ def test_a_poisson_fit_with_an_intercept_finds_the_root_next_to_the_truth():
     assert np.all(np.abs(fit.theta - [0.8, -0.5, 0.3]) < 5 * fit.standard_errors)
 
 
+@pytest.mark.in_turn
 def test_noise_that_hides_the_features_leaves_no_fit():
     # Noise of variance 200 on 2,000 records hides the features' variance of 1/3.
     rng = np.random.default_rng(1)
@@ -651,6 +652,7 @@ def test_where_the_exact_correction_is_lost_it_is_tried_from_a_pilot_by_surrogat
     assert set(tried[2:]) == {("exact", False)}
 
 
+@pytest.mark.in_turn
 def test_a_surrogate_does_not_take_the_place_of_an_exact_correction_without_a_minimum():
     """Labels of randomized response alone: half of the draws have fewer of a rare label than noise makes by itself.
 
@@ -786,6 +788,7 @@ def test_what_is_not_finite_in_a_long_array_is_found_by_its_moments(bad):
         sd.m_estimate(EXPONENTIAL, X, y)
 
 
+@pytest.mark.in_turn
 def test_a_part_of_the_records_that_leads_astray_is_left():
     """With much noise the minimum of a part, moved by all, may be where the noise of all rules: no fit ends there."""
     rng, n, p = np.random.default_rng(2), 250_000, 10
@@ -852,6 +855,7 @@ def test_a_record_of_weight_0_may_overflow(solve, kind):
     assert EXPONENTIAL.mean_loss(near.theta, X, y, sample_weight=weights) < 1.0
 
 
+@pytest.mark.in_turn
 def test_noise_of_records_of_weight_0_is_none_of_the_others():
     """A surrogate is designed for the mean variance of the records' own noise."""
     X, y, weights = with_records_of_weight_0(*simulated(4_000, 3), 20_000)
@@ -999,6 +1003,7 @@ def test_scores_that_hardly_vary_are_settled_at_once():
         assert np.all(np.abs(fit.theta - [0, 0, 5 + shift]) < 5 * fit.standard_errors)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("share", "by"), [(0.01, 1e3), (0.001, 1e4)])
 def test_few_far_targets_do_not_tell_how_far_a_surrogate_reaches(share, by):
     """Held against their root mean square a fit stayed where its surrogate did not belong, or was not settled."""

@@ -350,6 +350,7 @@ def farthest_score(fit, X, y, directions):
     return max(found)
 
 
+@pytest.mark.in_turn
 def test_several_scores_are_longer_together():
     fit, _ = with_a_word(*two_probits(7))
     low, high = fit.confidence_interval()[..., 0], fit.confidence_interval()[..., 1]
@@ -374,6 +375,7 @@ def in_a_noised_column(loss, labels, seed=2):
     return sd.debias(loss, release).records(noised.X, noised.y)
 
 
+@pytest.mark.in_turn
 def test_softmax_of_two_labels_is_told_what_the_log_loss_is():
     """Its intercepts keep their sum: along that of both their scores have neither a curvature nor a spread."""
     theta, covariance = np.array([2.0, 1.0, 0.7]), np.diag([0.3, 0.05, 0.1])

@@ -93,6 +93,7 @@ def test_the_server_minimises_what_it_says():
 # ---- corrected -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 3.0), st.floats(0.1, 3.0))
 def test_exactly_unbiased_sums(seed, noise_q, noise_p):

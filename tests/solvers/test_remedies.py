@@ -38,6 +38,7 @@ def fits(loss, release, X, y, seed):
     return sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
 
 
+@pytest.mark.in_turn
 def test_what_a_refusal_names_does():
     """20,000 labels under noise of 50 times the features' variance: each way out, followed."""
     loss = sd.losses.logistic()

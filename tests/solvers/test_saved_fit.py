@@ -164,6 +164,7 @@ print(found == [wanted, wanted], pickle.dumps(other) == pickle.dumps(fit))
 """
 
 
+@pytest.mark.in_turn
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_forked_pools_take_and_return_them(logistic_fit, tmp_path):
     """They have the kernels of the process that forks, which has no other threads: what those hold stays held."""
@@ -198,6 +199,7 @@ def _take_lock():
         assert pool.submit(cache._THREADS.lock.acquire, timeout=5).result()
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 def test_a_fit_is_the_same_in_another_process(logistic_fit, tmp_path):
     (tmp_path / "fit.pkl").write_bytes(pickle.dumps(logistic_fit))
@@ -256,6 +258,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(logistic_fit, tmp_path, monkeypa
     assert_same(logistic_fit, sd.Fit.load(path))
 
 
+@pytest.mark.in_turn
 def test_ctrl_c_within_a_member_is_not_hidden(logistic_fit, tmp_path, monkeypatch):
     """An archive that is left within a member cannot be closed, and says so where nobody asked."""
     path = tmp_path / "fit"
@@ -459,6 +462,7 @@ def exotic():
     yield made([0.1, 0.2], sd.debias(entire, NOISED.release, method="quadrature", nodes=16))
 
 
+@pytest.mark.in_turn
 def test_every_form_of_loss_and_method_is_saved(tmp_path):
     for fit in exotic():
         fit.save(tmp_path / "fit")

@@ -316,6 +316,7 @@ def test_free_form_losses_train():
     assert np.abs(naive.theta - [0.8, -0.5]).max() > 0.1
 
 
+@pytest.mark.in_turn
 @pytest.mark.newest
 @pytest.mark.parametrize("mode", ["flat", "rows", "2d"])
 def test_smoothed_steps_go_along_the_smoothed_gradient(mode):

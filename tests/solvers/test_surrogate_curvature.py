@@ -39,6 +39,7 @@ def test_a_category_with_one_label_is_refused(loss, slope, seed, unit):
         sd.m_estimate(corrected, X, y)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "most"), [("logistic", 0.02), ("probit", 0.02), ("squared_hinge", 0.1), ("hinge", 0.1)]
 )
@@ -132,6 +133,7 @@ def test_a_minimum_that_the_noise_has_made_is_refused():
         sd.m_estimate(corrected, X, y)
 
 
+@pytest.mark.in_turn
 def test_the_share_of_the_loss_is_all_in_a_fit_that_stands():
     corrected, X, y = beside_heavy_tails(-1.0, 0)
     fit = sd.m_estimate(corrected, X, y)
@@ -172,6 +174,7 @@ def skewed(seed, count):
     return sd.debias(sd.losses.logistic(), release), noised.X, noised.y
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [1006, 1061, 1096])
 def test_curvature_that_a_surrogate_has_in_few_far_records_is_refused(seed):
     """Estimates were five of their standard errors from the truth, which are a quarter of those of other draws."""

@@ -125,6 +125,7 @@ def test_forward_after_inverse_is_the_identity(f, variance):
     )
 
 
+@pytest.mark.in_turn
 @given(SUMS, VARIANCES)
 def test_commutes_with_the_derivative(f, variance):
     derived = inverse_heat(sp.diff(f, U), U, S).expression

@@ -74,6 +74,7 @@ def test_values_and_derivatives_are_those_of_one_over_the_moments(name):
                 assert ours(at, *found.numbers) == pytest.approx(float(mpmath.re(value)), rel=1e-11, abs=2e-13 * size)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["uniform", "triangular", "two normal laws"])
 def test_far_out_all_derivatives_are_right_or_no_numbers(name):
     """Those of z/sinh z were 0 where the square of its sine was beyond float64: gradients of 505 for 1.4."""
@@ -131,6 +132,7 @@ def smooth(power):
     return AdditiveNoise(1 / (2 * power + 3), sp.factorial2(2 * power + 1) * bessel / W**power)
 
 
+@pytest.mark.in_turn
 def test_a_formula_that_cancels_is_taken_from_farther_out_or_not_at_all():
     """Of k = 8 it lost three digits of the value, and all of the second derivative, where the series ended."""
     assert end_of_series(inverse_moments(smooth(4))) > 1.5 * end_of_series(inverse_moments(smooth(1)))
@@ -192,6 +194,7 @@ def test_corrections_are_unbiased(loss, name):
         np.testing.assert_allclose(chances @ corrected.gradient(place, X, targets), slope, atol=1e-10)
 
 
+@pytest.mark.in_turn
 def test_a_poisson_fit_under_staircase_noise():
     """The naive fit is five standard errors off in both parameters."""
     rng = np.random.default_rng(0)
@@ -251,6 +254,7 @@ def far(name):
         return nodes, law(nodes) / 20
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", DENSITIES)
 def test_surrogates_are_corrected_exactly(name):
     """Two columns, one of them at its own scale, by quadrature: the mean over the noise is the surrogate."""
@@ -280,6 +284,7 @@ def test_surrogates_are_corrected_exactly(name):
         np.testing.assert_allclose(chances @ corrected.gradient(place, X, targets), slopes, atol=1e-8)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", DENSITIES)
 def test_surrogates_of_residuals_under_noise_of_the_target(name):
     noise, (nodes, weights) = NOISES[name], far(name)
@@ -304,6 +309,7 @@ class TwoScales(Known):
         return values + rng.normal(size=values.shape) * np.where(rng.random(values.shape) < 0.2, 0.8, 0.2)
 
 
+@pytest.mark.in_turn
 def test_the_log_loss_under_noise_of_two_scales():
     """The naive fit is five standard errors off in both parameters."""
     rng = np.random.default_rng(0)

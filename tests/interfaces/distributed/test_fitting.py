@@ -94,6 +94,7 @@ def test_the_fit_is_that_of_one_machine(loss, weighted):
         assert told < 0.99 * found.bias_bound.sum()
 
 
+@pytest.mark.in_turn
 def test_targets_far_from_0_are_those_of_one_machine():
     """Residuals are counted from the middle of the targets in every partition, descents take targets as they are."""
     rng = np.random.default_rng(3)

@@ -28,6 +28,7 @@ def test_complex_scores_average_to_the_corrected_gradient():
     assert np.all(np.abs(draws.mean(axis=0) - exact) < 6 * error + 1e-12)
 
 
+@pytest.mark.in_turn
 def test_monte_carlo_score_of_noised_labels_and_targets():
     """Within 5.5 standard errors of the truth (false alarms 2e-7); these are a bias of 0.3 or less."""
     noisy = sd.Release(
