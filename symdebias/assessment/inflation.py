@@ -162,9 +162,9 @@ def series_biases(declared: Loss) -> tuple[float, ...]:
     unit = {score: sp.Integer(1) for score in scores}
     plain = numeric(expression, scores)
     places = np.array(list(itertools.product((-2.0, 0.0, 2.0), repeat=len(scores))))
-    t, weights = np.polynomial.hermite_e.hermegauss(max(6, int(_MOST_POINTS ** (1 / len(scores)) / 3)))
+    t, weights = quadrature.hermite(max(6, int(_MOST_POINTS ** (1 / len(scores)) / 3)))
     grid = np.array(list(itertools.product(t, repeat=len(scores))))
-    shares = np.prod(np.array(list(itertools.product(weights / weights.sum(), repeat=len(scores)))), axis=1)
+    shares = np.prod(np.array(list(itertools.product(weights, repeat=len(scores)))), axis=1)
     found = []
     for order in (1, 2, 3):
         series = numeric(truncated_series(expression, unit, order=order), scores)

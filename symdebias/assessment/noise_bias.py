@@ -317,10 +317,10 @@ def _root(covariance: FloatArray) -> FloatArray:
 
 
 def _normal_rule(root: FloatArray, nodes: int) -> quadrature.Rule:
-    t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    t, weights = quadrature.hermite(nodes)
     rank = root.shape[1]
     grid = np.array(list(itertools.product(t, repeat=rank)))
-    shares = np.array(list(itertools.product(weights / weights.sum(), repeat=rank)))
+    shares = np.array(list(itertools.product(weights, repeat=rank)))
     return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
 
 

@@ -5,7 +5,6 @@ that draw the same numbers can.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -94,7 +93,7 @@ def opendp_draws(law: str, scale: float, count: int) -> IntegerArray:
     Traceback (most recent call last):
     ValueError: law='normal' is not known. Choose one of discrete_laplace, discrete_gaussian.
     """
-    _check_law(law)
+    check_choice("law", law, LAWS)
     scale, count = _SCALE.check("scale", scale), Integer(1).check("count", count)
     opendp = _optional.require("opendp.prelude", extra="opendp")
     opendp.enable_features("contrib")
@@ -141,7 +140,7 @@ def compare_with_opendp(law: str, scale: float, *, samples: int = 50_000) -> Sam
     Traceback (most recent call last):
     ValueError: law='normal' is not known. Choose one of discrete_laplace, discrete_gaussian.
     """
-    _check_law(law)
+    check_choice("law", law, LAWS)
     scale, samples = _SCALE.check("scale", scale), Integer(5000).check("samples", samples)
     theirs = opendp_draws(law, scale, samples)
     draw = rounded.discrete_laplace if law == "discrete_laplace" else rounded.normal
@@ -156,7 +155,3 @@ def compared(law: str, scale: float, first: IntegerArray, second: IntegerArray) 
     table = np.array([np.bincount(np.searchsorted(edges, drawn), minlength=_CELLS) for drawn in (first, second)])
     test = scipy.stats.chi2_contingency(table[:, table.sum(axis=0) > 0])
     return SamplerComparison(law, scale, len(first), float(test.statistic), float(test.pvalue))
-
-
-def _check_law(law: Any) -> None:
-    check_choice("law", law, LAWS)

@@ -20,6 +20,7 @@ from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.records import Records, at_equal_distances
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.inference import FEWEST_DECIDE
+from symdebias.transforms.quadrature import hermite
 
 # Where fewer carry a mean its intervals cover 85% and less. An inflation below the second figure is that of losses that
 # hardly grow faster than a square, whose records tell it themselves.
@@ -138,9 +139,8 @@ class _Law:
         targets = [target]
         if loss.target_values is not None:
             targets = [np.full((1, 1), value) for value in loss.target_values]
-        points, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+        points, shares = hermite(_NODES)
         draws = np.sqrt(noise) * points[None, :]
-        shares = shares / shares.sum()
         mean = median = 0.0
         with np.errstate(all="ignore"):
             for one in targets:

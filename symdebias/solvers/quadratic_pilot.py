@@ -6,7 +6,6 @@ theta, close the circle. It is right for normal scores, and for no others: solve
 `symdebias.solvers.pilot`.
 """
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.moments import moments_of
+from symdebias.transforms.quadrature import hermite
 
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0
@@ -128,7 +128,7 @@ def quadratic_pilot(
     # Residuals are as large as the target is.
     unit = moments.target_square if parts.is_residual and moments.target_square > 0 else 1.0
     middle, v = 0.0, unit
-    nodes, chances = _normal_rule()
+    nodes, chances = hermite(64)
     slopes = [numeric(sp.diff(part.exact, parts.variable), (parts.variable,)) for part in parts.parts]
     moved = math.inf
     for turn in range(_ROUNDS):
@@ -181,13 +181,6 @@ def quadratic_pilot(
         clipped,
         gram,
     )
-
-
-@functools.cache
-def _normal_rule() -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights for means over a standard normal variable."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(64)
-    return nodes, weights / weights.sum()
 
 
 def estimated_multiplier(correction: Correction, expression: sp.Expr, target: FloatArray) -> FloatArray:

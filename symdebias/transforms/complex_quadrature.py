@@ -16,6 +16,7 @@ from symdebias.codegen.stable import plain
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.heat import singularity
 from symdebias.transforms.kinds import Transformed
+from symdebias.transforms.quadrature import hermite
 
 # Entire functions of an entire argument.
 _ENTIRE = (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.erf, sp.erfc)
@@ -71,8 +72,7 @@ def inverse_by_quadrature(expression: sp.Expr, variable: sp.Symbol, variance: sp
     conditions = _growth_conditions(expression, variable, variance)
     shift = sp.Dummy("v", real=True)
     real, _ = _parts(expression, variable, shift)
-    t, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
+    t, weights = hermite(nodes)
     root = sp.sqrt(variance + _LEAST_VARIANCE)
     total = sp.Integer(0)
     for point, weight in zip(t, weights, strict=True):

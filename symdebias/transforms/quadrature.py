@@ -183,9 +183,14 @@ def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> t
     NoExactCorrectionError
         The noise states no density, nor moments of all orders.
     """
+    return _kept(*_of_coordinate(noise, nodes, far=far))
+
+
+def _of_coordinate(noise: AdditiveNoise, nodes: int, *, far: bool) -> tuple[FloatArray, FloatArray]:
+    """Return what `one_dimensional` keeps."""
     if noise.is_gaussian:
         t, weights = hermite(nodes)
-        return _kept(math.sqrt(noise.variance) * t, weights)
+        return math.sqrt(noise.variance) * t, weights
     if noise.density is None:
         found = moment_rule(noise, nodes)
         if found is None:
@@ -193,16 +198,16 @@ def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> t
                 f"the noise states no density, and its characteristic function {noise.formula} no moments of all "
                 "orders, so that nothing can be integrated over it. Give AdditiveNoise its density."
             )
-        return _kept(*found)
+        return found
     density = sp.lambdify(VALUE, noise.density, "numpy")
     if noise.step is not None:
-        return _kept(*_on_grid(noise, density, far=far))
+        return _on_grid(noise, density, far=far)
     if noise.inverse_polynomial is not None and len(noise.inverse_polynomial) == 2:
         # Laplace noise, by its characteristic function.
         scale = math.sqrt(noise.inverse_polynomial[1])
         t, weights = laguerre(nodes)
-        return _kept(np.concatenate([-scale * t[::-1], scale * t]), np.concatenate([weights[::-1], weights]) / 2)
-    return _kept(*_by_pieces(noise, density, nodes))
+        return np.concatenate([-scale * t[::-1], scale * t]), np.concatenate([weights[::-1], weights]) / 2
+    return _by_pieces(noise, density, nodes)
 
 
 def of_density(noise: AdditiveNoise) -> tuple[FloatArray, FloatArray]:

@@ -199,14 +199,39 @@ class Problem:
         return cls(records, penalty, units, unit)
 
     def root_of(self, equation: Equation, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the root of an equation that is of the order of the gradient, and its derivative there; see `root_of`.
+        """Return the root of an equation in the unit of the gradient, and its derivative there, shape (Q, Q).
 
         Raises
         ------
         DivergenceError
             The search ends at no root, or the root is one of many.
         """
-        return root_of(equation, start, self.units, self.unit)
+        units, unit = self.units, self.unit
+
+        def scaled(phi: FloatArray) -> FloatArray:
+            return equation(phi * unit / units) / units / unit
+
+        with np.errstate(all="ignore"):
+            end = root(scaled, start * units / unit, options={"maxfev": _EVALUATIONS * (4 + len(start))})
+            phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), 0.0
+            if np.all(np.isfinite(phi)):
+                slope = _derivative(scaled, phi)
+                if np.all(np.isfinite(slope)):
+                    condition = float(np.linalg.cond(slope))
+                    if condition < _WORST_CONDITION:
+                        step = np.linalg.solve(slope, scaled(phi))
+        length, norm = float(np.linalg.norm(step)), float(np.linalg.norm(start))
+        if not condition < _WORST_CONDITION:
+            raise DivergenceError(
+                "the estimating equation does not decide theta: its derivative has the condition number "
+                f"{condition:.3g}. Raise l2, or leave out columns that others determine."
+            )
+        if not length <= _CLOSE * (1 + float(np.linalg.norm(phi))):
+            raise DivergenceError(
+                f"the estimating equation has no root that a search from ||theta|| = {norm:.4g} finds (it ended at "
+                f"{np.linalg.norm(phi * unit / units):.4g}). Use more records, raise l2, or release with less noise."
+            )
+        return np.asarray((phi - step) * unit / units), np.asarray(slope * np.outer(units, units))
 
     def on(self, data: FloatArray) -> "Problem":
         """Return the same problem on other features."""
@@ -322,41 +347,6 @@ def constant_curvature(loss: Loss) -> float | None:
     values = {bend} if loss.target_values is None else {bend.subs(loss.target, value) for value in loss.target_values}
     found = values.pop()
     return None if values or found.free_symbols else float(found)
-
-
-def root_of(equation: Equation, start: FloatArray, units: FloatArray, unit: float) -> tuple[FloatArray, FloatArray]:
-    """Return the root of an equation from (Q,) to as many numbers, and its derivative there; units are as of `Problem`.
-
-    Raises
-    ------
-    DivergenceError
-        The search ends at no root, or the root is one of many.
-    """
-
-    def scaled(phi: FloatArray) -> FloatArray:
-        return equation(phi * unit / units) / units / unit
-
-    with np.errstate(all="ignore"):
-        end = root(scaled, start * units / unit, options={"maxfev": _EVALUATIONS * (4 + len(start))})
-        phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), 0.0
-        if np.all(np.isfinite(phi)):
-            slope = _derivative(scaled, phi)
-            if np.all(np.isfinite(slope)):
-                condition = float(np.linalg.cond(slope))
-                if condition < _WORST_CONDITION:
-                    step = np.linalg.solve(slope, scaled(phi))
-    length, norm = float(np.linalg.norm(step)), float(np.linalg.norm(start))
-    if not condition < _WORST_CONDITION:
-        raise DivergenceError(
-            f"the estimating equation does not decide theta: its derivative has the condition number {condition:.3g}. "
-            "Raise l2, or leave out columns that others determine."
-        )
-    if not length <= _CLOSE * (1 + float(np.linalg.norm(phi))):
-        raise DivergenceError(
-            f"the estimating equation has no root that a search from ||theta|| = {norm:.4g} finds (it ended at "
-            f"{np.linalg.norm(phi * unit / units):.4g}). Use more records, raise l2, or release with less noise."
-        )
-    return np.asarray((phi - step) * unit / units), np.asarray(slope * np.outer(units, units))
 
 
 def _derivative(function: Equation, at: FloatArray) -> FloatArray:
