@@ -62,6 +62,7 @@ def test_what_has_no_closed_form_is_refused(name):
     assert "no closed form was found" in corrected.reason
 
 
+@pytest.mark.in_turn
 def test_every_method_refuses_with_its_reason():
     loss = sd.losses.softmax(3)
     reasons = (
@@ -268,6 +269,7 @@ def test_a_bias_beyond_what_floats_hold_is_infinite(loss, release, method):
     assert found.loss_bias == found.gradient_bias == np.inf
 
 
+@pytest.mark.in_turn
 def test_noise_variance_is_that_of_all_noise_and_limits_are_on_the_normal_part():
     laplace, normal = sd.LaplaceMechanism.from_scale(0.5), sd.GaussianMechanism.from_scale(0.3)
     certificate = sd.debias(sd.losses.exponential(), sd.Release(laplace)).certify(theta_radius=0.5)

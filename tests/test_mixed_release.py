@@ -449,6 +449,7 @@ def test_noise_of_any_kind_on_a_continuous_target(features, target):
     assert certificate.gradient_bias / certificate.gradient_scale < 1e-9
 
 
+@pytest.mark.in_turn
 def test_kinks_are_exact_where_the_noise_lies_on_a_grid():
     """Huber and squared hinge under discrete Laplace noise and categories: three-point differences, no smoothness."""
     grid = sd.DiscreteLaplaceMechanism.from_scale(0.4, step=0.5)

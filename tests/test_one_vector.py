@@ -216,6 +216,7 @@ def test_a_joint_release_is_features_and_target_apart_by_hand():
     np.testing.assert_allclose(fit.covariance, hand.covariance, rtol=1e-9)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:training has not arrived:symdebias.exceptions.ConvergenceWarning")
 def test_the_intercept_of_a_margin_release_is_not_penalised():
     X, y = logistic_records(20_000, [0.0], 0, intercept=1.0)

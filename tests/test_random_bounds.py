@@ -11,6 +11,7 @@ import random_bounds
 pytestmark = pytest.mark.newest
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [5, 13])
 def test_bounds_of_random_losses_hold_what_these_take(seed):
     assert random_bounds.outcome(seed) == "held"

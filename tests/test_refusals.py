@@ -167,6 +167,7 @@ def test_powers_whose_correction_would_cancel_all_digits_are_refused():
         sd.debias(sd.Loss(U**33, score=U, target=Y), spherical, method="exact").certify(columns=3)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_what_takes_too_long_is_given_up_in_every_thread(in_thread):
     loss = sd.Loss((1 + U + sp.exp(U) + sp.sin(U)) ** 4, score=U, target=Y)
@@ -259,6 +260,7 @@ def test_a_pole_that_noise_reaches_leaves_no_mean(mechanism, method):
         assert sd.debias(emax, gridded).is_exact
 
 
+@pytest.mark.in_turn
 def test_curves_without_a_pole_are_exact():
     """The exponential curve that the refusal names; a fraction without a real pole; a removable one."""
     for curve, mechanism in (
@@ -269,6 +271,7 @@ def test_curves_without_a_pole_are_exact():
         assert sd.debias(dose_response(curve), sd.Release({"x": mechanism})).is_exact
 
 
+@pytest.mark.in_turn
 def test_many_scores_are_refused_without_listing_what_they_would_take():
     """The terms, and the nodes of a quadrature for the message, of ten scores filled the memory of the machine."""
     softmax, columns = sd.losses.softmax(5), [f"x{place}" for place in range(36)]

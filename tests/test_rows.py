@@ -67,6 +67,7 @@ def released():
     }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", KINDS)
 def test_fits_are_those_of_records_in_memory(kind, released, tmp_path):
     noised = released["normal"]
@@ -108,6 +109,7 @@ def test_releases_whose_columns_are_encoded(name, released):
     np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_weights_clusters_and_noise_of_the_records_own():
     X, y = population()
     rng = np.random.default_rng(2)
@@ -121,6 +123,7 @@ def test_weights_clusters_and_noise_of_the_records_own():
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-8)
 
 
+@pytest.mark.in_turn
 def test_weights_of_which_every_second_is_zero(released):
     """Fits are tested on parts taken in strides of 4 and 20: of all records they would have no weight."""
     X, y = released["normal"].X, released["normal"].y

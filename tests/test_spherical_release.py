@@ -74,6 +74,7 @@ def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name)
 # ---- limits ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 def test_the_exponential_loss_has_limits_on_the_norm_of_the_parameters():
     """b ||theta|| < 1 for it to exist, and below a half of finite variance: over the columns of the group together."""
     release = sd.Release({("a", "b", "c"): sd.SphericalLaplaceMechanism.from_scale(0.5)})

@@ -374,6 +374,7 @@ def test_bad_settings(options, error, message):
         sd.debias(sd.losses.logistic(), gaussian_release(), **options)
 
 
+@pytest.mark.in_turn
 def test_what_has_no_surrogate():
     normal = sd.Release(NORMAL)
     with pytest.raises(

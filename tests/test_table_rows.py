@@ -282,6 +282,7 @@ JUDGED = sd.Release(
 )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("metric", ["log_loss", "accuracy", "squared_error"])
 def test_metrics_of_a_table_are_those_of_it_as_a_whole(kind, metric, monkeypatch):

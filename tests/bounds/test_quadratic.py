@@ -230,6 +230,7 @@ def test_neighbours_of_scores_change_by_the_bounds(name):
         assert np.linalg.norm(p[i] - p[j]) <= 2 * found.p_bound * (1 + 1e-14)
 
 
+@pytest.mark.in_turn
 @settings(max_examples=20)
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_bounds_are_rounded_up(length, eta):

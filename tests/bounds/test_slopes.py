@@ -117,6 +117,7 @@ def test_bounds_are_tight(name, radius):
     assert fewest - 1e-6 * abs(fewest) - 1e-12 <= low <= fewest + 1e-12 * abs(fewest)
 
 
+@pytest.mark.in_turn
 @given(
     name=st.sampled_from(["logistic", "probit", "huber", "poisson", "quantile"]),
     radius=st.floats(1e-3, 50.0),

@@ -277,6 +277,7 @@ def test_channels_are_checked_on_the_target_or_on_a_feature():
     assert sd.checks.check_unbiased(odd, sd.losses.exponential()).unbiased
 
 
+@pytest.mark.in_turn
 def test_what_cannot_be_checked_says_so():
     with pytest.raises(NoExactCorrectionError, match="a finite sum of waves"):
         sd.checks.check_unbiased(UniformMechanism(0.5), sd.losses.logistic())

@@ -89,6 +89,7 @@ def test_two_hundred_sound_audits_have_no_false_alarm(part):
         assert check.holds, check.table()
 
 
+@pytest.mark.in_turn
 def test_false_alarms_are_as_rare_as_any_rate_that_is_stated():
     """Audits at a rate of 1 in 2: those of 12 that refute what is sound are fewer than a fair coin's, at 1e-3."""
     names = ["Laplace", "Gaussian", "coin", "discrete Laplace"]

@@ -361,6 +361,7 @@ def test_the_chance_to_be_outside_is_a_lower_bound_for_all_true_values(mechanism
         assert share > bound - 5 * np.sqrt(bound * (1 - bound) / 100_000)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
 def test_records_without_weight_may_be_in_other_units(solver):
     rng = np.random.default_rng(0)

@@ -34,6 +34,7 @@ def test_noised_targets_are_judged_by_what_is_known_of_the_true_ones(target, val
         sd.m_estimate(corrected, X, values)
 
 
+@pytest.mark.in_turn
 def test_targets_that_noise_made_negative_and_losses_of_any_number_are_taken():
     counts = np.random.default_rng(1).poisson(np.exp(0.3 * X[:, 0])).astype(float)
     release = sd.Release(sd.LaplaceMechanism.from_scale(0.1), sd.LaplaceMechanism.from_scale(1.0))

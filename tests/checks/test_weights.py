@@ -53,6 +53,7 @@ def test_other_weights_are_taken(weights):
     assert np.isfinite(sd.m_estimate(CORRECTED, SENT.X, SENT.y, sample_weight=weights, l2=0.1).theta).all()
 
 
+@pytest.mark.in_turn
 def test_labels_and_categories_without_noise_may_have_weights():
     known = sd.Release(None, noiseless=("place", "age"), fit_intercept=True)
     corrected = sd.debias(sd.losses.logistic(), known)

@@ -560,6 +560,7 @@ def test_an_interval_reaches_as_far_as_labels_that_no_record_has(name, metric):
     assert found.with_other_labels == pytest.approx(rare * (other - found.value), rel=1e-9)
 
 
+@pytest.mark.in_turn
 def test_certain_scores_do_not_hide_how_often_they_are_wrong():
     """60 records, of which one in 100 has not the label that its score tells: in 55 of 100 samples none has.
 

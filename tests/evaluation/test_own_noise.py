@@ -67,6 +67,7 @@ def test_scales_of_an_estimate_are_as_sure_as_it_is(metric):
     assert known.standard_error < plain.standard_error
 
 
+@pytest.mark.in_turn
 def test_of_a_fit_with_an_offset_and_clusters():
     offset, clusters = np.log(RNG.uniform(1, 3, COUNT)), np.arange(COUNT) // 2
     corrected = sd.debias(sd.losses.poisson(), KNOWN)

@@ -154,6 +154,7 @@ def test_a_surrogate_that_is_designed_first_takes_two_kernels(asked):
     assert sorted(asked.values()) == ["mean_derivatives", "sgd_pass"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.compiled
 def test_what_was_compiled_ahead_is_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SYMDEBIAS_CACHE", str(tmp_path / "cache"))

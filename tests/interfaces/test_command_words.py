@@ -111,6 +111,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("words", REFUSED)
 def test_refusals_say_what_to_do_on_the_command_line(words, place, monkeypatch, capsys):
     monkeypatch.chdir(place)

@@ -63,6 +63,7 @@ def printed(capsys, *words):
     return capsys.readouterr().out
 
 
+@pytest.mark.in_turn
 def test_a_loss_has_the_arguments_that_it_is_given(tmp_path, capsys):
     rng = np.random.default_rng(0)
     x = rng.normal(size=2_000)
@@ -86,6 +87,7 @@ def test_the_help_says_what_arguments_losses_take():
     assert parser._OPTIONS["--arguments"]["help"].endswith(f": {'; '.join(told)}")
 
 
+@pytest.mark.in_turn
 def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monkeypatch):
     kept, parquet = tmp_path / "fit.npz", tmp_path / "parquet"
     printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept)
@@ -165,6 +167,7 @@ def test_one_of_several_outcomes_has_a_known_term_beside_its_features(tmp_path, 
     assert "is no column of these records. Name one of those without noise: years." in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
     out = printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept, "--target", "income")
@@ -190,6 +193,7 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     assert "interval at 0.95" in printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "squared_error")
 
 
+@pytest.mark.in_turn
 def test_a_loss_of_ones_own_is_fitted_and_judged(folder, capsys, tmp_path):
     kept, own = tmp_path / "fit.npz", "(1 - y*u)^2"
     answer = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", own, "--save", kept, "--json"))

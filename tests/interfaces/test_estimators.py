@@ -228,6 +228,7 @@ def test_labels_are_in_the_users_coding(coding):
     assert model.score(X, np.asarray(y)) > 0.8
 
 
+@pytest.mark.in_turn
 def test_labels_of_text_are_sorted_whatever_their_order_on_the_release():
     fits = []
     for categories in (("no", "yes"), ("yes", "no")):
@@ -420,6 +421,7 @@ def test_records_with_other_row_labels_are_not_matched_by_place(target, shuffled
         sd.CorrectedScorer("accuracy")(model, noised.X, **given)
 
 
+@pytest.mark.in_turn
 def test_sgd_is_a_solver_by_name():
     noised = SIGNED.privatize(X, SIGNS, random_state=1)
     model = sd.DebiasedClassifier(
@@ -459,6 +461,7 @@ def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
     np.testing.assert_array_equal(again.fit_.theta, half.partial_fit(noised.X, noised.y).fit_.theta)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:training has not arrived")
 def test_a_block_without_weights_has_weights_of_1():
     """Also where the first block had others, whose mean gradients are divided by."""
@@ -657,6 +660,7 @@ def test_what_does_not_fit_is_refused(case):
         model.fit(FEW, y)
 
 
+@pytest.mark.in_turn
 def test_a_loss_of_numbers_whose_least_loss_tells_the_likelier_label_classifies():
     u, y = sp.symbols("u y", real=True)
     brier = sd.Loss((1 / (1 + sp.exp(-u)) - y) ** 2, score=u, target=y)
@@ -738,6 +742,7 @@ def test_units_of_a_release_change_coefficients_alone(unit):
     np.testing.assert_allclose(scaled.coef_ * unit, plain.coef_, rtol=1e-6)
 
 
+@pytest.mark.in_turn
 def test_released_folders_are_searched_and_split(tmp_path):
     """The table of a folder goes through the tools of scikit-learn as an array does."""
     model_selection = pytest.importorskip("sklearn.model_selection")

@@ -58,6 +58,7 @@ def test_an_exposure_is_taken_out_of_the_columns_in_its_own_units(folders, capsy
     assert text.startswith("years: an exposure, which has no parameter; released as it is, and not protected\n")
 
 
+@pytest.mark.in_turn
 def test_a_saved_fit_says_which_column_it_took(folders, capsys, tmp_path):
     """Of labels an offset is a column that is held: it is refused by no metric."""
     place, _, labels = folders

@@ -72,6 +72,7 @@ def expected(released, X, y):
     return matrix, given, sd.m_estimate(sd.debias(sd.losses.least_squares(), LEFT), matrix, y, **given)
 
 
+@pytest.mark.in_turn
 def test_columns_are_taken_out_and_given_to_the_solver(folders, capsys):
     place, *records = folders
     words = ("fit", place / "csv", "--loss", "least-squares", *ALL)
@@ -386,6 +387,7 @@ def test_entries_that_no_fit_has_are_refused(entry, value, outcomes, capsys, tmp
     assert f'the entry "{entry}" of this fit does not name columns as symdebias fit writes it' in told
 
 
+@pytest.mark.in_turn
 def test_what_is_not_protected_is_named_or_refused(outcomes, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
     words = ("--target", "pay", "--features", "x", "--weights", "weight", "--save", kept)

@@ -116,6 +116,7 @@ def test_quantile_losses_are_half_the_absolute_loss(level):
     assert found.lower_bound == pytest.approx(absolute.lower_bound / 2, rel=1e-8)
 
 
+@pytest.mark.in_turn
 @settings(max_examples=12)
 @given(
     epsilon=st.floats(0.1, 5.0),

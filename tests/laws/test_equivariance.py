@@ -159,6 +159,7 @@ def test_units_change_nothing_for_methods_of_the_literature(method, scales):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_what_the_table_would_see():
     """A start, a tolerance or a step in the units of the data breaks it: a step of one size does."""
     X, y = RECORDS["label"]

@@ -20,6 +20,7 @@ WEIGHTS = WEIGHTS / WEIGHTS.sum()
 SCORES = np.linspace(-1.5, 1.5, 61)
 
 
+@pytest.mark.in_turn
 @relaxed
 @given(expressions())
 def test_a_loss_of_the_grammar_is_admitted_and_the_same_from_text(expression):

@@ -78,6 +78,7 @@ def test_noise_of_labels_is_undone_for_those_that_count_nothing_too():
         assert mean == pytest.approx(known.loss(TRUTH[0], X, np.full(2, float(label))), abs=1e-12)
 
 
+@pytest.mark.in_turn
 def test_without_noise_it_is_the_fit_to_the_records_of_both():
     X, y = records(4_000)
     release = sd.Release(noiseless=("x0", "x1"))

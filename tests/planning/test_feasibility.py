@@ -12,6 +12,7 @@ def of_bounds(low, high):
     return feasibility({"epsilon": 8.0, "loss": "least_squares", "columns": columns, "target": target}, n=50_000)
 
 
+@pytest.mark.in_turn
 def test_a_column_that_may_be_a_target_is_planned_in_its_own_units():
     """Its unit moves its coefficient and nothing else."""
     own, unit = of_bounds(20.0, 100.0), of_bounds(-1.0, 1.0)

@@ -50,6 +50,7 @@ def plan(**options):
     return sd.plan(sd.losses.squared_margin(), people(), **defaults | options)
 
 
+@pytest.mark.in_turn
 def test_a_plan_of_one_vector_returns_the_release_of_the_table():
     """Its release takes codes and clips nobody, and its errors are those of the indicators as numbers."""
     found = plan(mechanisms=["spherical cap"], target="margin").best.expected

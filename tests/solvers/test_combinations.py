@@ -93,6 +93,7 @@ def test_many_combinations_are_those_one_by_one():
         np.testing.assert_allclose(found.interval[place], fit.combinations(rows[place]).interval[0], rtol=1e-12)
 
 
+@pytest.mark.in_turn
 def test_ends_of_many_combinations_are_those_one_by_one():
     """Each is found as if it were by itself, to the last bit, whatever is uncertain of it."""
     curving = np.array([[0.1, 0.05], [0.0, 0.0123], [-0.1, 0.02]])

@@ -545,6 +545,7 @@ def test_the_test_keeps_its_level_under_the_worst_bias(freedom):
     assert blind > 0.08
 
 
+@pytest.mark.in_turn
 def test_summary_says_where_the_bias_is():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4_000, 2))
@@ -688,6 +689,7 @@ def test_intervals_of_descent_reach_over_the_distance_to_the_root():
     assert not late.bias_bound.any()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
 @pytest.mark.parametrize(("radius", "is_refused"), [(2.5, True), (8.0, False)])
 def test_a_range_that_most_true_scores_lie_beyond_has_no_intervals(solver, radius, is_refused):

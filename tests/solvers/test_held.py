@@ -186,6 +186,7 @@ def test_intervals_of_averages_cover():
     assert np.all((np.mean(covered, axis=0) > 0.88) & (np.mean(covered, axis=0) <= 1.0))
 
 
+@pytest.mark.in_turn
 def test_a_surrogate_is_designed_for_scores_with_their_offsets():
     """The root of Newton's method is one of descent as well, which without offsets leaves it for the smaller scores."""
     release = sd.Release(sd.GaussianMechanism.from_scale(0.3), fit_intercept=True)

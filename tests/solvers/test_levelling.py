@@ -103,6 +103,7 @@ def test_others_follow_where_their_way_is_no_straight_line():
     assert abs(profile_test(noised.X, noised.y, 3, ends[3, 1], fit.theta)) == pytest.approx(1.96, abs=0.05)
 
 
+@pytest.mark.in_turn
 def test_they_cover_where_standard_errors_do_not():
     """Of 60 draws some 45 have a fit: 95% is held to 84, which the 75 to 80% of standard errors alone miss."""
     hits, alone = [], []
@@ -119,6 +120,7 @@ def test_they_cover_where_standard_errors_do_not():
     assert np.mean(hits) > np.mean(alone) + 0.03
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["logistic", "least_squares", "exponential"])
 def test_nothing_is_said_of_scores_that_are_straight_within_an_interval(loss):
     rng = np.random.default_rng(5)
@@ -334,6 +336,7 @@ def test_softmax_of_two_labels_has_the_ends_of_the_logistic_loss(l2):
     assert expected.inference.levelling.max() > 0.05
 
 
+@pytest.mark.in_turn
 def test_ends_of_softmax_are_those_of_score_tests():
     """Parameters of a sum of 0 over the labels, the others at their minimum by a search that knows nothing of ours."""
     rng, kept = np.random.default_rng(1), np.exp(2.0) / (np.exp(2.0) + 2)

@@ -602,6 +602,7 @@ def test_a_column_of_zeros_has_no_standard_errors():
         _ = fit.standard_errors
 
 
+@pytest.mark.in_turn
 def test_noise_of_the_records_own():
     X, y = regression(20_000)
     rng = np.random.default_rng(0)
@@ -702,6 +703,7 @@ def noisy_scores(seed=0, n=100_000):
     return sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y
 
 
+@pytest.mark.in_turn
 def test_a_part_of_many_records_tells_where_a_surrogate_belongs(monkeypatch):
     """The answer is the root of all records; steps by `sgd` on the same records end there as well."""
     corrected, X, y = noisy_scores(12)
@@ -931,6 +933,7 @@ def test_a_column_of_which_rounding_leaves_nothing_is_named():
         sd.m_estimate(corrected, X + np.array([0, 1e7, 0]), y)
 
 
+@pytest.mark.in_turn
 def test_fits_of_far_targets_are_the_same_wherever_records_lie(tmp_path):
     """In memory, in a map that is read in every pass, and from a checkpoint."""
     X, y = regression(3_000)

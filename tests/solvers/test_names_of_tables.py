@@ -37,6 +37,7 @@ def of_kind(kind):
     return make({name: TABLE[name].to_numpy() for name in TABLE})
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_fits_are_those_of_a_release_with_names(monkeypatch, solver, small):

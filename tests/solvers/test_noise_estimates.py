@@ -230,6 +230,7 @@ def test_estimates_of_too_few_degrees_leave_methods_without_errors():
         found.confidence_interval()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("units", [(1.0, 1e3), (50.0, 2e-3)])
 def test_the_error_of_an_estimated_covariance_is_the_same_in_all_units(units):
     """Directions of a covariance that went by its eigenvectors gave standard errors half a hundredth apart."""

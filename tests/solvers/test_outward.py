@@ -103,6 +103,7 @@ def test_intervals_have_no_end_away_from_0_where_longer_parameters_are_not_ruled
     assert most == np.inf
 
 
+@pytest.mark.in_turn
 def test_descent_on_the_same_records_says_so_as_well():
     fit, noised = fitted_with_a_word()
     with pytest.warns(sd.exceptions.VarianceWarning, match=SAID) as said:

@@ -111,6 +111,7 @@ def test_training_resolves_the_surrogate(loss):
     assert "surrogate    for |score| <= " in fit.summary()
 
 
+@pytest.mark.in_turn
 def test_a_resolved_surrogate_is_trained_as_it_is():
     X, y = logistic_records(2_000, [1.0, 0.5])
     data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)

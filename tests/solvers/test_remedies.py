@@ -235,6 +235,7 @@ def test_the_last_column_is_named_too_where_there_is_no_intercept():
         sd.m_estimate(sd.debias(sd.losses.squared_margin(), release), noised, y)
 
 
+@pytest.mark.in_turn
 def test_released_labels_that_are_all_the_same_are_named():
     X, _ = labelled(3_000, 0)
     release = sd.Release(sd.GaussianMechanism.from_scale(0.1), sd.RandomizedResponse(2.0), fit_intercept=True)

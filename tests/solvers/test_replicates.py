@@ -415,6 +415,7 @@ def test_averages_do_not_depend_on_a_replicate_that_has_stopped():
     assert_same([both[1]], CORRECTED, X, y, [{"step_size": 0.2}], **options)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("far", [1e200, 1.2e154], ids=["a square", "their sum"])
 def test_squares_that_overflow_are_named_where_steps_were_none_the_less_finite(far):
     """Of a count of 0 beside a mean of 0 no gradient is left, however far the record is."""

@@ -27,6 +27,7 @@ def said(loss, X, y):
     return scarcely_curved(sd.debias(loss, PLAIN).records(X, y), loss)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_unit_that_a_refusal_names_does(loss):
     X, y = drawn(unit=1e3)

@@ -82,6 +82,7 @@ def test_records_of_weight_0_have_no_label():
         fitted(sd.losses.logistic(), X, y, sample_weight=weights)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["least_squares", "huber", "squared_margin"])
 def test_losses_with_a_minimum_there_are_fitted(name):
     X, y = records(rare, n=20_000)

@@ -431,6 +431,7 @@ def test_a_missing_progress_bar_says_what_to_install(monkeypatch):
         sd.sgd(CORRECTED, *records(50, 2), progress=True)
 
 
+@pytest.mark.in_turn
 def test_a_fit_tells_its_story():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -559,6 +560,7 @@ def test_descent_that_is_a_little_away_has_a_note_alone():
     assert "training has not arrived" in replicates[0].notes[0]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_batches_of_weighted_records_are_unbiased(batch_size):
     """The mean of g over the weights of each batch would be a ratio: at one record of it no weight counts.

@@ -70,6 +70,7 @@ def test_a_surrogate_without_a_minimum_gives_way_to_one_for_more_noise(monkeypat
         sd.m_estimate(corrected, released.X, released.y)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("in_one_vector", [False, True])
 def test_a_design_like_another_one_has_its_sizes_for_other_scores(in_one_vector):
     rng = np.random.default_rng(2)

@@ -271,6 +271,7 @@ def passes(monkeypatch):
     return told
 
 
+@pytest.mark.in_turn
 def test_descent_looks_at_a_part_of_the_records_where_it_tells(monkeypatch):
     told = passes(monkeypatch)
     corrected, X, y = handmade(20_000)

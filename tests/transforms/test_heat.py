@@ -103,6 +103,7 @@ SUMS = st.lists(st.tuples(st.integers(-3, 3), TERMS), min_size=1, max_size=3).ma
 VARIANCES = st.floats(0.01, 2.0)
 
 
+@pytest.mark.in_turn
 @given(SUMS, SUMS, VARIANCES)
 def test_linearity(f, g, variance):
     apart = inverse_heat(f, U, S).expression - 2 * inverse_heat(g, U, S).expression

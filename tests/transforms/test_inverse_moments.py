@@ -209,6 +209,7 @@ def test_a_poisson_fit_under_staircase_noise():
     assert np.all(np.abs(naive - [0.8, -0.5]) > 5 * fit.standard_errors)
 
 
+@pytest.mark.in_turn
 def test_waves_are_undone_where_the_characteristic_function_is_nowhere_0():
     assert {name for name, noise in NOISES.items() if noise.undoes_waves} == {
         "hyperbolic secant", "logistic", "hyperbolic tangent", "two normal laws", "Laplace",

@@ -226,6 +226,7 @@ def test_what_does_not_fit_is_refused(what):
         sd.distributed.evaluate(**given)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("release", [LABELLED, MEASURED])
 def test_all_metrics_are_those_of_one_machine(release):
     """With clusters that reach over partitions, and labels of these that are text."""

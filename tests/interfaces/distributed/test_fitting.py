@@ -243,6 +243,7 @@ def test_rows_are_fetched_in_the_order_that_they_are_asked_for():
     np.testing.assert_array_equal(records.matrix[::6], X[::6])
 
 
+@pytest.mark.in_turn
 def test_descent_in_partitions_is_the_mean_of_descents():
     X, y, weights = released(RELEASE)
     corrected = sd.debias(sd.losses.exponential(), RELEASE)
@@ -264,6 +265,7 @@ def test_descent_in_partitions_is_the_mean_of_descents():
         _ = found.standard_errors
 
 
+@pytest.mark.in_turn
 def test_descent_designs_one_surrogate_for_all_partitions():
     """Within six standard errors of the root: the average of 20,000 and 21,000 records hardly loses by being one."""
     X, y, _ = released(RELEASE)
@@ -275,6 +277,7 @@ def test_descent_designs_one_surrogate_for_all_partitions():
     assert found.diagnostics["pilot"]["records"] > 10_000
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:training has hardly left")
 def test_descent_that_has_not_arrived_is_told():
     """The loss is quadratic, so that one step of Newton's method is exact."""

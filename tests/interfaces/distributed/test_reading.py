@@ -122,6 +122,7 @@ def test_metrics_with_an_offset_are_those_of_one_machine(metric):
         sd.distributed.evaluate(fit, X, y, metric=metric)
 
 
+@pytest.mark.in_turn
 def test_curves_and_the_overview_take_the_offset():
     table = records("exponential")
     X, y, offset, *_ = in_arrays(table)
@@ -143,6 +144,7 @@ def test_curves_and_the_overview_take_the_offset():
     np.testing.assert_allclose(curves[1].observed, curves[0].observed, rtol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_candidates_are_fitted_and_judged_with_their_offsets():
     table, corrected = records("poisson"), sd.debias(sd.losses.poisson(), COUNTS)
     X, y, offset, weights, _ = in_arrays(table)

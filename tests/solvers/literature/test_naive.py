@@ -76,6 +76,7 @@ def test_results_are_read_only_and_print_as_tables():
     assert "2: a" in str(three)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("method", ["naive", "regression_calibration", "simex"])
 def test_softmax_with_intercepts_sums_to_0_over_the_classes(method):
     rng = np.random.default_rng(0)
