@@ -287,10 +287,13 @@ class Runs:
 
 
 def rows_of(array: Any, rows: Any) -> Any:
-    """Return some rows of an array or of rows: neighbours by their numbers in less than half the time of an index."""
+    """Return some rows of an array or of rows: by their numbers in about half the time of an index or a stride."""
     # Of another layout it would copy all.
-    is_plain = isinstance(array, np.ndarray) and array.flags.c_contiguous and isinstance(rows, np.ndarray)
-    return array.take(rows, axis=0) if is_plain and rows.dtype.kind == "i" else array[rows]
+    if not (isinstance(array, np.ndarray) and array.flags.c_contiguous):
+        return array[rows]
+    if isinstance(rows, slice) and array.ndim > 1 and (rows.step or 1) > 1:
+        rows = np.arange(*rows.indices(len(array)))
+    return array.take(rows, axis=0) if isinstance(rows, np.ndarray) and rows.dtype.kind == "i" else array[rows]
 
 
 def parts_of(count: int, width: int, numbers: int) -> Iterator[slice]:

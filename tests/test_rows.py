@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias._rows import TOGETHER, WINDOW, Rows, Runs, at_once, paired, read_together, runs, spread
+from symdebias._rows import TOGETHER, WINDOW, Rows, Runs, at_once, paired, read_together, rows_of, runs, spread
 from symdebias.codegen.parallel import CHUNK, chunk_of
 from symdebias.solvers import covariance
 
@@ -426,6 +426,22 @@ def test_rows_of_an_array_are_picked_without_another_copy():
     assert np.array_equal(found, narrow[places].astype(np.float64))
     # The copy itself, and blocks on the way: another one would be as much again, or half of it.
     assert peak < 1.3 * found.nbytes
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, lambda array: array[:, 0]])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_by_a_stride_are_those_of_an_index(layout, dtype):
+    array = layout(np.arange(4_000_000, dtype=dtype).reshape(-1, 4))
+    for rows in (slice(None, None, 100), slice(3, 900_000, 7), slice(5, 1_000), slice(None, None, 2_000_000)):
+        assert np.array_equal(rows_of(array, rows), array[rows])
+    tracemalloc.start()
+    try:
+        rows_of(array, slice(None, None, 100))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # At most the rows and their places: not an array of another layout whole.
+    assert peak < array.nbytes / 10
 
 
 def test_parts_that_are_read_where_they_are_tell_what_copied_ones_do(released):
