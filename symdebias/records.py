@@ -193,7 +193,11 @@ class Records:
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""
-        return replace(self, correction=correction, scales=self.scales if correction.per_record else None)
+        found = replace(self, correction=correction, scales=self.scales if correction.per_record else None)
+        # Some of them that were taken are the same ones.
+        for name, kept in self._samples.items():
+            found._samples[name] = None if kept is None else kept.under(correction)
+        return found
 
     @functools.cached_property
     def encoded(self) -> tuple[FloatArray | Rows, FloatArray | Rows]:

@@ -88,8 +88,8 @@ class ScoreSample:
             if sample_stride(records) == 1:
                 return _arrays(records.taken(records.every(1)))
             drawn = _Drawn.of(records)
-            search = _search(corrected, drawn.records, metric, moments.target_square, records.present)
-            return drawn.with_far(records, _farthest(records, search))
+            search = _search(corrected, drawn.taken(), metric, moments.target_square, records.present)
+            return drawn.with_far(_farthest(records, search))
 
         return cls.from_arrays(*records.remembered("true scores", passed))
 
@@ -119,58 +119,81 @@ def moments_with_sample(
         That of released design rows.
     """
     drawn = _Drawn.of(records)
-    told, square = drawn.second_moments
+    some = drawn.taken()
+    told, square = _second_moments(some)
     if not (np.all(np.isfinite(told)) and math.isfinite(square)):
         # Nor are those of all, which the caller refuses.
-        return moments_of_records(records, covariance), _arrays(drawn.records)
-    search = _search(corrected, drawn.records, told, square, records.present)
+        return moments_of_records(records, covariance), _arrays(some)
+    search = _search(corrected, some, told, square, records.present)
+    del some
     moments, found = moments_and_leverages(records, covariance, search.root, search)
     metric = moments.gram[0] + noise
     if not np.all(np.isfinite(metric)):
-        return moments, _arrays(drawn.records)
+        return moments, _arrays(drawn.taken())
     if _knows(told, metric) and (search.square == 0 or 1 / _KNOWN < square / moments.target_square < _KNOWN):
         far = _farthest(records, search, found)
     else:
-        far = _farthest(records, _search(corrected, drawn.records, metric, moments.target_square, records.present))
-    return moments, drawn.with_far(records, far)
+        far = _farthest(records, _search(corrected, drawn.taken(), metric, moments.target_square, records.present))
+    return moments, drawn.with_far(far)
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A sample of the records, whatever their values are."""
+    """A sample of the records, whatever their values are.
 
+    Attributes
+    ----------
+    source : Records
+        All of them.
+    places : array of shape (m,), int64
+        Where those of the sample stand.
+    kept : Records or None
+        The sample, where to take it is a pass. Any row of records in memory is at hand, and nothing is kept of them.
+    """
+
+    source: Records
     places: IntegerArray
-    records: Records
+    kept: Records | None
 
     @classmethod
     def of(cls, records: Records) -> "_Drawn":
         places = records.every(sample_stride(records))
-        drawn = records.taken(places)
+        kept = None if records.has_any_row else records.taken(places)
         if isinstance(places, slice):
             places = np.arange(*places.indices(len(records)))
-        return cls(places, drawn)
+        return cls(records, places, kept)
 
-    @property
-    def second_moments(self) -> tuple[FloatArray, float]:
-        """The mean of x x', shape (q, q), and of the squared target."""
-        matrix, target = self.records.arrays
-        weights = self.records.weights if len(self.records.weights) else np.ones(len(target))
-        rows = self.records.correction.design.estimated_rows(matrix)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = weights.sum()
-            weighted = rows * weights[:, None] if len(self.records.weights) else rows
-            return np.asarray(weighted.T @ rows / total), float(weights @ target**2 / total)
+    def taken(self) -> Records:
+        """Return the records of the sample."""
+        return self.source.taken(self.places) if self.kept is None else self.kept
 
-    def with_far(self, records: Records, far: IntegerArray) -> tuple[FloatArray, ...]:
+    def with_far(self, far: IntegerArray) -> tuple[FloatArray, ...]:
         """Return the arrays of `ScoreSample`: of these records and of all that are far, each taken once."""
-        kept = np.isin(self.places, far, assume_unique=True, invert=True)
-        others = records.taken(far)
-        of_all, of_far = (one.weights if len(one.weights) else np.ones(len(one)) for one in (self.records, others))
-        of_near = of_all[kept]
-        mass, rest = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
+        source, is_near = self.source, np.isin(self.places, far, assume_unique=True, invert=True)
+        near = self.places[is_near]
+        of_near, of_far = (
+            source.weights[places] if len(source.weights) else np.ones(len(places)) for places in (near, far)
+        )
+        mass, rest = float(of_near.sum()), max(0.0, source.total - float(of_far.sum()))
         chances = np.concatenate([of_near * (rest / mass if mass > 0 else 0.0), of_far])
-        rows, target, own = _columns((self.records, np.flatnonzero(kept)), (others, np.arange(len(others))))
+        if self.kept is None:
+            columns = _columns((source, near), (source, far))
+        else:
+            others = source.taken(far)
+            columns = _columns((self.kept, np.flatnonzero(is_near)), (others, np.arange(len(others))))
+        rows, target, own = columns
         return rows, target, _as_chances(chances), own
+
+
+def _second_moments(records: Records) -> tuple[FloatArray, float]:
+    """Return the mean of x x', shape (q, q), and of the squared target of some records in memory."""
+    matrix, target = records.arrays
+    weights = records.weights if len(records.weights) else np.ones(len(target))
+    rows = records.correction.design.estimated_rows(matrix)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = weights.sum()
+        weighted = rows * weights[:, None] if len(records.weights) else rows
+        return np.asarray(weighted.T @ rows / total), float(weights @ target**2 / total)
 
 
 def _arrays(records: Records) -> tuple[FloatArray, ...]:
@@ -190,11 +213,11 @@ def _columns(*some: tuple[Records, IntegerArray]) -> tuple[FloatArray, FloatArra
     rows, target, own = np.empty(shape), np.empty(count), np.zeros(shape if first.scales is not None else (0, 0))
     end = 0
     for records, every in some:
-        matrix, released = records.arrays
         for block in parts_of(len(every), max(shape[1], first.columns), _NUMBERS):
             places = every[block]
             part = slice(end, end + len(places))
-            rows[part], target[part] = design.estimated_rows(rows_of(matrix, places)), released[places]
+            rows[part] = design.estimated_rows(rows_of(records.matrix, places))
+            target[part] = records.target[places]
             if records.scales is not None:
                 own[part, design.linear_parameters] = records.scales[places][:, design.linear_columns] ** 2
             end = part.stop

@@ -16,6 +16,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import parts_of
 from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
@@ -60,6 +61,8 @@ MOVED, MOST_STAGES = 0.1, 3
 _ZERO = Scores(np.zeros(1), np.ones(1))
 # Values for noise scales that records have of their own.
 _LEVELS = 16
+# Numbers of a matrix of chances that are made at a time.
+_NUMBERS = 2**13
 
 
 def deconvolved(
@@ -106,10 +109,18 @@ def deconvolved(
     found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=count)
     found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
     found = np.maximum(found, 1e-9)
-    below = edges[:, None] - values
-    below /= math.sqrt(noise)
-    reached = np.diff(ndtr(below, out=below), axis=0)
-    return Scores(values, _most_likely(found, reached, seen))
+    return Scores(values, _most_likely(found, _reached(edges, values, math.sqrt(noise)), seen))
+
+
+def _reached(edges: FloatArray, values: FloatArray, noise: float) -> FloatArray:
+    """Return the chances of the cells between edges given values under normal noise of a deviation, shape (c, v)."""
+    found = np.empty((len(edges) - 1, len(values)))
+    for part in parts_of(len(found), len(values), _NUMBERS):
+        below = edges[part.start : part.stop + 1, None] - values
+        below /= noise
+        ndtr(below, out=below)
+        np.subtract(below[1:], below[:-1], out=found[part])
+    return found
 
 
 def _most_likely(found: FloatArray, reached: FloatArray, seen: FloatArray) -> FloatArray:

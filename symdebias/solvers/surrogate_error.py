@@ -54,11 +54,17 @@ class MeanError:
         # A glance is enough for a mean, and an interval asks for it at several places.
         sample, values = known.sample_of(), known.scores(theta, quick=True).values
         grid, released, given = given_released(known, theta, quick=True)
-        places, has_widths = grid.places(released), bool((np.diff(grid.values) > 0).all())
-        errors, slopes = np.zeros((2, len(released)))
-        for part, surrogate, multiplier in zip(known.parts.replaced, self._surrogates, self._multipliers, strict=True):
-            mean = given @ (surrogate.slope(values) - part.numbers.slope(values))
-            errors += multiplier * grid.between(mean, places)
-            if has_widths:
-                slopes += multiplier * grid.between(np.gradient(mean, grid.values), places)
-        return np.asarray((sample.chances * errors) @ sample.rows - (sample.chances @ slopes) * (known.noise @ theta))
+        has_widths = bool((np.diff(grid.values) > 0).all())
+        means = [
+            given @ (surrogate.slope(values) - part.numbers.slope(values))
+            for part, surrogate in zip(known.parts.replaced, self._surrogates, strict=True)
+        ]
+        slopes = [np.gradient(mean, grid.values) if has_widths else np.zeros_like(mean) for mean in means]
+        total, bend = np.zeros(len(theta)), 0.0
+        for some in sample.parts():
+            places, chances = grid.places(released[some]), sample.chances[some]
+            for multiplier, mean, slope in zip(self._multipliers, means, slopes, strict=True):
+                weights = chances * multiplier[some]
+                total += (weights * grid.between(mean, places)) @ sample.rows[some]
+                bend += float(weights @ grid.between(slope, places))
+        return np.asarray(total - bend * (known.noise @ theta))

@@ -1,5 +1,7 @@
 """What the distribution of scores is estimated from: the far records are found by the pass that takes the moments."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,37 @@ def test_products_of_rows_are_summed_by_blocks():
     rows, weights = rng.normal(size=(9_000, 7)), rng.normal(size=9_000)
     sample = score_sample.ScoreSample(rows, weights, weights, None)
     assert np.allclose(sample.products(weights), (rows.T * weights) @ rows, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sample_of_records_in_memory_is_taken_without_another_copy(weighted):
+    X, y, weights = drawn("normal")
+    X, y, weights = (np.tile(part, (8, 1)[: part.ndim]) for part in (X, y, weights))
+    corrected = sd.debias(sd.losses.logistic(), RELEASES["normal"])
+    records = corrected.records(X, y, sample_weight=weights if weighted else None)
+    noise = records.correction.noise_covariance()
+    released = records.correction.design.released_covariance(noise)
+    tracemalloc.start()
+    try:
+        _, arrays = score_sample.moments_with_sample(corrected, records, noise, released)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    kept = sum(array.nbytes for array in arrays)
+    # The drawn records, kept until the far ones are known, and a copy of these would come to 2.8 times as much.
+    assert kept < peak < 2.5 * kept
+
+
+def test_records_under_another_correction_have_the_samples_that_were_taken():
+    X, y, weights = drawn("normal")
+    corrected = sd.debias(sd.losses.logistic(), RELEASES["normal"])
+    records = corrected.records(X, y, sample_weight=weights)
+    tested, looked_at = records.tested, records.looked_at
+    other = sd.debias(sd.losses.exponential(), RELEASES["normal"]).records(X, y).correction
+    moved = records.under(other)
+    assert moved.tested.matrix is tested.matrix
+    assert moved.looked_at.target is looked_at.target
+    assert moved.tested.correction is other
+    theta = np.array([0.1, 1e-3, 0.2, 0.1])
+    again = corrected.records(X, y, sample_weight=weights).under(other).tested
+    assert moved.tested.mean_gradient(theta) == pytest.approx(again.mean_gradient(theta), rel=1e-15)
