@@ -62,7 +62,7 @@ _ZERO = Scores(np.zeros(1), np.ones(1))
 # Values for noise scales that records have of their own.
 _LEVELS = 16
 # Numbers of a matrix of chances that are made at a time.
-_NUMBERS = 2**13
+_NUMBERS = 2**12
 
 
 def deconvolved(

@@ -336,10 +336,15 @@ def given_released(
 def _chances_given(scores: Scores, released: FloatArray, noise: float) -> FloatArray:
     """Return the probabilities of true scores given released ones under normal noise, shape (released, scores)."""
     if noise > 0:
-        powers = -0.5 * (released[:, None] - scores.values) ** 2 / noise
-        powers += np.log(np.maximum(scores.chances, 1e-300))
-        found = np.exp(powers - powers.max(axis=1, keepdims=True))
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        # All steps are in the place of the differences.
+        found = released[:, None] - scores.values
+        np.square(found, out=found)
+        found *= -0.5 / noise
+        found += np.log(np.maximum(scores.chances, 1e-300))
+        found -= found.max(axis=1, keepdims=True)
+        np.exp(found, out=found)
+        found /= found.sum(axis=1, keepdims=True)
+        return found
     found = np.zeros((len(released), len(scores.values)))
     found[np.arange(len(released)), np.abs(released[:, None] - scores.values).argmin(axis=1)] = 1.0
     return found
