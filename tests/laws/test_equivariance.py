@@ -4,6 +4,7 @@ Nor does a change of origin, with an intercept. Every solver that promises it is
 surrogate, and with mechanisms; l2 is 0, and no radius, start or step is given.
 """
 
+import re
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.newest
 N = 4_000
 SCALES = np.array([250.0, 0.004])
 SHIFTS = np.array([900.0, -0.03])
+SCORE, TARGET = sp.symbols("u y", real=True)
 
 
 def records():
@@ -159,6 +161,54 @@ def test_units_change_nothing_for_methods_of_the_literature(method, scales):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-7, atol=1e-9)
 
 
+QUARTIC = lambda unit: sd.Loss(  # noqa: E731
+    (SCORE - TARGET) ** 4 / 4 + sp.nsimplify(unit, rational=True) ** 2 * (SCORE - TARGET) ** 2 / 2,
+    score=SCORE, target=TARGET,
+)  # fmt: skip
+SCORE_FITS = {
+    "least squares": (lambda unit: sd.losses.least_squares(), "number", sd.literature.monte_carlo_score),
+    "quartic": (QUARTIC, "number", sd.literature.monte_carlo_score),
+    "exponential": (lambda unit: sd.losses.exponential(), "label", sd.literature.monte_carlo_score),
+    "logistic": (lambda unit: sd.losses.logistic(), "label", sd.literature.conditional_score),
+    "poisson": (lambda unit: sd.losses.poisson(), "count", sd.literature.conditional_score),
+}
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("loss", list(SCORE_FITS))
+def test_units_decide_no_root_of_a_score(loss, seed):
+    """The root of least squares was refused beyond a length of 3 in the target's unit (seed 5), and in units of 1e6 a
+    search from 0 for that of the quartic loss took steps too short to arrive.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 2))
+    score = X @ [0.9, -0.6] + 0.3
+    targets = {
+        "number": score + 0.5 * rng.normal(size=40),
+        "label": np.where(rng.random(40) < expit(score), 1.0, -1.0),
+        "count": rng.poisson(np.exp(0.5 * score)).astype(float),
+    }
+    noised = X + 1.2 * rng.normal(size=X.shape)
+    declared, kind, fit = SCORE_FITS[loss]
+    options = {} if fit is sd.literature.conditional_score else {"random_state": 0}
+    found = []
+    for unit in (1.0, 1e-6, 1e6) if kind == "number" else (1.0,):
+        for units in (np.ones(2), np.full(2, 1e-6), np.full(2, 1e6), np.array([1e6, 1e-6])):
+            release = sd.Release({name: GAUSSIAN(3 * scale) for name, scale in zip("ab", units, strict=True)})
+            try:
+                one = fit(declared(unit), release, noised * units, unit * targets[kind], **options)
+                found.append(np.stack([one.theta, one.standard_errors]) * units / unit)
+            except sd.DivergenceError as error:
+                # What is said of numbers in the units of the data is compared without them.
+                found.append(re.sub(r"[\d.e+-]+", "", str(error)))
+    for other in found[1:]:
+        if isinstance(found[0], str):
+            assert other == found[0]
+        else:
+            np.testing.assert_allclose(other, found[0], rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.in_turn
 def test_what_the_table_would_see():
     """A start, a tolerance or a step in the units of the data breaks it: a step of one size does."""
@@ -215,7 +265,6 @@ def test_units_of_the_target_change_nothing(loss, is_noised, solver):
         np.testing.assert_allclose(other, found[0], rtol=1e-5, atol=1e-7)
 
 
-SCORE, TARGET = sp.symbols("u y", real=True)
 RESIDUAL = sd.Loss((SCORE - TARGET) ** 4 / 4, score=SCORE, target=TARGET)
 
 
