@@ -331,12 +331,20 @@ def _multiplied(
     elif known:
         (symbol,) = known
         slope = expression.xreplace({symbol: sp.Integer(1)}) - zero
-        if symbols.gain in expression.free_symbols:
+        gain = symbols.gain if symbols.gain in expression.free_symbols else sp.Integer(1)
+        at_one = {symbols.gain: sp.Integer(1)}
+        zero, slope = zero.xreplace(at_one), slope.xreplace(at_one)
+        values = (0, 1) if labelled.by_class and symbol in labelled.symbols else loss.target_values
+        if values is not None and len(values) == 2:
+            # About the middle of both, in halves of their distance: what there is to design does not depend on how
+            # labels are coded.
+            low, high = map(rational, values)
+            middle, half = (low + high) / 2, (high - low) / 2
+            pairs += [(sp.Integer(1), zero + middle * slope), (gain * (symbol - middle) / half, half * slope)]
+        elif gain != 1:
             assert loss.target_values is not None
             middle = rational(sum(loss.target_values) / 2)
-            at_one = {symbols.gain: sp.Integer(1)}
-            pairs.append((sp.Integer(1), zero.xreplace(at_one)))
-            pairs.append((middle + symbols.gain * (symbol - middle), slope.xreplace(at_one)))
+            pairs += [(sp.Integer(1), zero), (middle + gain * (symbol - middle), slope)]
         else:
             pairs += [(sp.Integer(1), zero), (symbol, slope)]
     else:

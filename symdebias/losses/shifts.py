@@ -75,6 +75,9 @@ def completed(hessian: FloatArray, scores: int) -> FloatArray:
     if not np.all(np.isfinite(hessian)):
         return hessian
     own = sum(hessian[k * size : (k + 1) * size, k * size : (k + 1) * size] for k in range(scores)) / scores
-    sizes, vectors = np.linalg.eigh(np.asarray(own))
-    common = (vectors * np.abs(sizes)) @ vectors.T
+    # In units of the columns: beside large ones rounding would take away from small ones.
+    units = np.sqrt(np.abs(np.diag(own)))
+    units = np.where(units > 0, units, 1.0)
+    sizes, vectors = np.linalg.eigh(np.asarray(own / np.multiply.outer(units, units)))
+    common = (vectors * np.abs(sizes)) @ vectors.T * np.multiply.outer(units, units)
     return np.asarray(hessian + np.kron(np.full((scores, scores), 1 / scores), common))

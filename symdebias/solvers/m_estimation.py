@@ -33,12 +33,12 @@ from symdebias.solvers.covariance import at_root, deciding_stride
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
-from symdebias.solvers.metric import of_curvatures, positive, undecided
+from symdebias.solvers.metric import positive, undecided
 from symdebias.solvers.moments import pays_to_compile, released_moments, require_large_enough, require_small_enough
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, less_middle, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
-from symdebias.solvers.regions import Near, Region
+from symdebias.solvers.regions import Near, Region, Some
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.residual_unit import refuse_stray_minimum, scarcely_curved
 from symdebias.solvers.scores import MOVED, ReleasedRecords, known_scores
@@ -107,8 +107,8 @@ def m_estimate(
         as well.
     start : array of shape (q,) or (K, q), optional
         Where the pilot begins, in place of zero: a warm start. A loss without a pilot (several scores, a free-form
-        loss) is fitted from there, or from zeros; a loss of the residual also from least squares, where nothing was
-        found from zeros.
+        loss) is fitted from there, or from zeros; a loss of the residual also from least squares, and one of several
+        scores from the best constants, where nothing was found from zeros.
     sample_weight : array of shape (n,), optional
         Non-negative weights.
     noise_scale : array of shape (n,) or (n, p), optional
@@ -462,7 +462,7 @@ class _Estimate:
     root: Root
     hessian: str
     pilot: Pilot | None
-    start: str  # Where the search began: "given", "zero", "least squares" or "pilot".
+    start: str  # Where the search began: "given", "zero", "least squares", "constants" or "pilot".
     stages: int
     health: Health
 
@@ -480,11 +480,6 @@ class _Search:
     start: FloatArray | None
     surrogate_radius: float | None
     growth: float = 1.0  # How many times as much noise of the score surrogates are designed for.
-
-    @property
-    def is_free_form(self) -> bool:
-        """Whether the loss has no scores, whose second moments are the metric."""
-        return not self.corrected.declared.scores
 
     def estimate(self, *, by_surrogate: bool = False) -> _Estimate:
         """Return the minimum next to the pilot, or next to the start where there is none.
@@ -504,7 +499,7 @@ class _Search:
             (resolved, records, root, hessian), start = self._without_pilot()
         # Room for what follows.
         vars(self).pop("_part", None)
-        metric = of_curvatures(root.derivatives.hessian) if self.is_free_form else self.metric
+        metric = self._near_to(root.theta, math.inf).metric_at(root.derivatives.hessian)
         health = examined(
             records, root.theta, self.penalty, metric, hessian=root.derivatives.hessian,
             with_curvature=not root.on_boundary, known=self.known,
@@ -518,7 +513,7 @@ class _Search:
         """Return the minimum next to a start, and which that was: the one that was given, or zero.
 
         Far from the residuals a loss may have no curvature: of residuals it is that next to least squares where nothing
-        was found from zero.
+        was found from zero, and of several scores that next to the best constants.
 
         Raises
         ------
@@ -530,12 +525,33 @@ class _Search:
         try:
             return self._minimum(self.region.inside(np.zeros(len(self.penalty))), math.inf, math.inf), "zero"
         except DivergenceError:
-            if self.known is None or not self.known.parts.is_residual:
-                raise
-            begin = self.region.inside(self.known.least_squares(self.penalty))
+            other = ""
             with contextlib.suppress(SymdebiasError):
-                return self._minimum(begin, math.inf, math.inf), "least squares"
+                if self.known is not None and self.known.parts.is_residual:
+                    begin, other = self.known.least_squares(self.penalty), "least squares"
+                elif len(self.corrected.declared.scores) > 1 and len(self.checked.correction.intercepts):
+                    begin, other = self._constants(), "constants"
+                if other:
+                    return self._minimum(self.region.inside(begin), math.inf, math.inf), other
             raise
+
+    def _constants(self) -> FloatArray:
+        """Return the best constant scores, whose noise is none: those of targets in units that are far from the loss's.
+
+        Raises
+        ------
+        DivergenceError
+            There are none.
+        """
+        near = replace(
+            self._near_to(np.zeros(len(self.penalty)), math.inf), region=Some(self.checked.correction.intercepts)
+        )
+        derivatives, _ = self.checked.derivatives_or_differences(self.metric)
+        settled = newton(
+            self.checked, derivatives, near.centre, self.penalty, near, arrived=_ROUGH, with_meat=False,
+            has_noisy_curvature=False,
+        )  # fmt: skip
+        return settled.theta
 
     def _near(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
         """Return the minimum next to the pilot, of a surrogate for more noise where its own has none.
@@ -566,7 +582,7 @@ class _Search:
             resolved, records, root, hessian = self._minimum(
                 centre, reach, (within if tells else math.inf) if by_a_part else None, seeks=tells and stage == 1
             )
-            if not (root.at_reach or Near(centre, self.metric, reach, self.region).distance(root.theta) > within):
+            if not (root.at_reach or self._near_to(centre, reach).distance(root.theta) > within):
                 break
             centre, by_a_part = root.theta, by_a_part and tells
         if root.at_reach:
@@ -593,6 +609,11 @@ class _Search:
             resolved = self.known.resolved(theta, growth=self.growth, radius=self.surrogate_radius, quick=quick)
         return resolved, resolved.of(self.checked)
 
+    def _near_to(self, centre: FloatArray, reach: float) -> Near:
+        """Return what lies within reach of a parameter, measured as the loss asks for."""
+        scores = len(self.corrected.declared.scores)
+        return Near(centre, self.metric, reach, self.region, by_curvature=not scores, scores=scores)
+
     def _minimum(
         self, begin: FloatArray, reach: float, within: float | None, *, seeks: bool = False
     ) -> tuple[CorrectedLoss, Records, Root, str]:
@@ -602,7 +623,7 @@ class _Search:
         away than `within` it is the answer: another design is wanted there, before all records are passed over.
         `seeks` says that the part has a quick design, and tells where the correction is designed for.
         """
-        near = Near(begin, self.metric, reach, self.region, by_curvature=self.is_free_form)
+        near = self._near_to(begin, reach)
         by_a_part = within is not None and self.checked.present >= _MANY
         seeks = seeks and by_a_part and self._is_designed_here
         resolved, records = self._designed(begin, quick=seeks)

@@ -56,6 +56,33 @@ def of_curvatures(hessian: FloatArray) -> FloatArray:
     return np.diag(np.where(found > 0, found, 1.0))
 
 
+def of_several_scores(hessian: FloatArray, metric: FloatArray, scores: int) -> FloatArray:
+    """Return the metric that a loss of several scores is measured by: that of each score times its own curvature.
+
+    Scores may have units of their own, as a mean and the logarithm of a scale have: side by side, a long curvature of
+    the one would hide that of the other.
+
+    Parameters
+    ----------
+    hessian, metric : array of shape (K q, K q), float64
+        The mean Hessian, and what scores are measured by, a block for each of them.
+    scores : int
+        The number K of scores.
+    """
+    size = len(metric) // scores
+    blocks = [slice(k * size, (k + 1) * size) for k in range(scores)]
+    turns = [inverse_root(metric[block, block]) for block in blocks]
+    # The root mean square curvature of each score, and of each two, over the directions of the metric. What overflows
+    # is found by whoever asks.
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = [
+            [np.linalg.norm(left.T @ hessian[row, column] @ right) for column, right in zip(blocks, turns, strict=True)]
+            for row, left in zip(blocks, turns, strict=True)
+        ]
+    own = np.diag(of_curvatures(np.array(sizes) / math.sqrt(size)))
+    return np.asarray(metric * np.kron(np.diag(own), np.ones((size, size))))
+
+
 def undecided(metric: FloatArray) -> list[int]:
     """Return the places of the parameters of a combination of columns that is 0 in every record, if there is one.
 

@@ -17,6 +17,8 @@ from symdebias.solvers.regions import Near
 
 # Steps, and halvings of one step, before a fit is given up.
 _STEPS, _HALVINGS = 60, 20
+# The logarithm of a scale has next to no curvature where the scale is far too large: at 1e8 times the steps are 1e16.
+_HALVINGS_OF_SEVERAL = 100
 # After a step shorter than the first, relative to theta, covariances are accumulated; one shorter than the second is
 # the last: Newton's error squares, so that what remains is of the order of rounding.
 _NEAR, _ARRIVED = 1e-2, 1e-6
@@ -100,7 +102,7 @@ def newton(
         gradient = before.gradient + penalty * theta
         try:
             metric = near.metric_at(before.hessian + ridge)
-            if not np.all(np.isfinite(metric)):
+            if not (np.all(np.isfinite(metric)) and np.all(np.isfinite(before.hessian))):
                 raise np.linalg.LinAlgError("squares of the curvature overflow")
             matrix, least = positive(before.hessian + ridge, metric, _FLAT * curved, share_kept)
             move = near.minimiser(theta, gradient, matrix) - theta
@@ -138,7 +140,7 @@ def newton(
         if size <= arrived and has_meat and allowed(theta + move):
             return root(theta + move, before, step, size, least)
         share = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_HALVINGS if near.scores == 1 else _HALVINGS_OF_SEVERAL):
             point = theta + share * move
             if allowed(point):
                 after = derivatives(point, with_meat and size <= _NEAR)

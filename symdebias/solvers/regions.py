@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import brentq, lsq_linear
 
-from symdebias._arrays import FloatArray, real_array
+from symdebias._arrays import FloatArray, IntegerArray, real_array
 from symdebias._domains import RADIUS
 from symdebias.records import size_by
-from symdebias.solvers.metric import of_curvatures
+from symdebias.solvers.metric import of_curvatures, of_several_scores
 
 # Newton's steps, after which halving alone would have arrived.
 _STEPS = 200
@@ -38,7 +38,7 @@ class Region:
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
-        return np.asarray(theta - np.linalg.solve(matrix, gradient))
+        return theta - _solved(matrix, gradient)
 
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether theta lies on the boundary."""
@@ -47,6 +47,25 @@ class Region:
     def moves(self, direction: FloatArray) -> FloatArray:
         """Return a direction, without the parameters that cannot move."""
         return direction
+
+
+@dataclass(frozen=True)
+class Some(Region):
+    """Everywhere for some of the parameters; the others stay where they are."""
+
+    places: IntegerArray
+
+    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the minimum over these parameters."""
+        found = theta.copy()
+        found[self.places] -= _solved(matrix[np.ix_(self.places, self.places)], gradient[self.places])
+        return found
+
+    def moves(self, direction: FloatArray) -> FloatArray:
+        """Return a direction, without the others."""
+        found = np.zeros_like(direction)
+        found[self.places] = direction[self.places]
+        return found
 
 
 @dataclass(frozen=True)
@@ -92,7 +111,7 @@ class Box(Region):
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the minimum by bounded least squares."""
-        free: FloatArray = theta - np.linalg.solve(matrix, gradient)
+        free = theta - _solved(matrix, gradient)
         if np.all((free >= self.lower) & (free <= self.upper)):
             return np.asarray(free)
         root = np.linalg.cholesky(matrix)
@@ -118,9 +137,12 @@ class Near:
     region: Region  # What else holds.
     # Whether the metric is that of the curvature where a search stands, as for a free-form loss, which has no scores.
     by_curvature: bool = False
+    scores: int = 1  # How many scores a loss has; of several each one is measured by its own curvature.
 
     def metric_at(self, hessian: FloatArray) -> FloatArray:
         """Return the metric at a point of a mean corrected Hessian."""
+        if self.scores > 1:
+            return of_several_scores(hessian, self.metric, self.scores)
         return of_curvatures(hessian) if self.by_curvature else self.metric
 
     def distance(self, theta: FloatArray) -> float:
@@ -153,6 +175,16 @@ class Near:
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether theta is as far from the centre as it may be."""
         return self.distance(theta) >= self.reach * (1 - 1e-6)
+
+
+def _solved(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return matrix^-1 gradient for a positive definite matrix.
+
+    It is solved in units in which the diagonal is about 1, powers of 2: in mixed units pivots are large columns, and
+    parameters that nothing but the matrix holds, such as what all scores have in common, come out of rounding.
+    """
+    units = np.exp2(-np.rint(np.log2(np.diag(matrix)) / 2))
+    return np.asarray(units * np.linalg.solve(matrix * np.multiply.outer(units, units), units * gradient))
 
 
 def region_of(radius: float | None, box: tuple[FloatArray, FloatArray] | None) -> Region:

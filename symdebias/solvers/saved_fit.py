@@ -8,7 +8,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -29,13 +29,15 @@ from symdebias.release.card import require_readable
 from symdebias.solvers import archive
 from symdebias.solvers.coder import Coder, UnsavableError, fields_of
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
-from symdebias.transforms.surrogate import Design
+from symdebias.transforms.surrogate import ROUNDING, Design, Part
 
 # The second has a certificate besides.
 FORMATS = ("symdebias-fit-1", "symdebias-fit-2")
 _DOCUMENT = "fit.json"
 SAVED_FIT = _files.Kind.of_archive("a saved fit", _DOCUMENT)
 _MOST_WAVES = 64
+# At how many scores surrogates are held against a loss, and by how much a search for the largest error may miss it.
+_LOOKED_AT, _SEARCHED = 65, 0.05
 _LONGEST_CERTIFICATE = 10_000
 _MOST_TARGET_VALUES = 10_000
 _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
@@ -225,11 +227,25 @@ def _corrected(loss: Loss, release: Release, correction: Mapping[str, Any], desi
     if design is not None and method != "surrogate":
         raise ValueError(f"its method {method} has no design")
     check_fit(loss, release, method)
-    if design is not None and len(design.surrogates) != len(
-        CorrectedLoss(loss, release, Surrogate()).surrogate_parts.replaced
-    ):
-        raise ValueError("its design does not have one surrogate for each part of the loss")
+    if design is not None:
+        _check_parts(
+            design, [part.numbers for part in CorrectedLoss(loss, release, Surrogate()).surrogate_parts.replaced]
+        )
     return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes, design=design), reason=reason)
+
+
+def _check_parts(design: Design, parts: Sequence[Part]) -> None:
+    """Check that surrogates are those of the parts of a loss: as near to them as the design says."""
+    if len(design.surrogates) != len(parts):
+        raise ValueError("its design does not have one surrogate for each part of the loss")
+    grid = design.radius * np.linspace(-1, 1, _LOOKED_AT)
+    for found, part in zip(design.surrogates, parts, strict=True):
+        error = np.abs(found.slope(grid) - part.slope(grid)).max()
+        if not error <= (1 + _SEARCHED) * design.slope_bias + ROUNDING * found.size(design.radius):
+            raise ValueError(
+                "its surrogates do not stand for the parts of its loss, which an earlier version of symdebias took "
+                "apart otherwise; fit again"
+            )
 
 
 def _check_certificate(certificate: Any, fit: Any) -> None:

@@ -24,6 +24,8 @@ from instances import U, Y, gaussian_release, mixed_release, records
 
 import symdebias as sd
 from symdebias.codegen import cache
+from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import Surrogate
 from symdebias.inference import Inference
 
 X = np.random.default_rng(0).uniform(-0.7, 0.7, (4_000, 2))
@@ -764,3 +766,22 @@ def test_columns_called_as_words_of_python_are_saved(tmp_path):
 def test_a_fit_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"fit\.npz is not there\. Name the file that fit\.save\(\) wrote\."):
         sd.Fit.load(tmp_path / "fit.npz")
+
+
+def test_surrogates_of_other_parts_of_a_loss_are_refused(tmp_path):
+    """Parts that a loss was taken apart into otherwise have the same number of surrogates: their linear share moved."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 1))
+    y = np.where(rng.random(800) < 1 / (1 + np.exp(-X[:, 0])), 1.0, -1.0)
+    noised = sd.Release({"a": sd.GaussianMechanism.from_scale(0.5)}).privatize(X, y, random_state=0)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+    design = fit.corrected.design
+    fit.save(tmp_path / "own.fit")
+    assert sd.Fit.load(tmp_path / "own.fit").corrected.design == design
+    (found,) = design.surrogates
+    other = replace(found, polynomial=(found.polynomial[0], 0.5, *found.polynomial[2:]))
+    of_others = Surrogate(replace(design, surrogates=(other,)))
+    forged = replace(fit, corrected=CorrectedLoss(fit.corrected.declared, fit.corrected.release, of_others))
+    forged.save(tmp_path / "other.fit")
+    with pytest.raises(sd.FormatError, match="do not stand for the parts of its loss"):
+        sd.Fit.load(tmp_path / "other.fit")

@@ -207,9 +207,13 @@ class Problem:
             The search ends at no root, or the root is one of many.
         """
         units, unit = self.units, self.unit
+        with np.errstate(all="ignore"):
+            # From zero the search bounds its first steps in the unit of the equation, which is that of a loss.
+            gradient = float(np.linalg.norm(equation(start) / units))
+        gradient = gradient if 0 < gradient < math.inf else 1.0
 
         def scaled(phi: FloatArray) -> FloatArray:
-            return equation(phi * unit / units) / units / unit
+            return equation(phi * unit / units) / units / gradient
 
         with np.errstate(all="ignore"):
             end = root(scaled, start * units / unit, options={"maxfev": _EVALUATIONS * (4 + len(start))})
@@ -231,7 +235,7 @@ class Problem:
                 f"the estimating equation has no root that a search from ||theta|| = {norm:.4g} finds (it ended at "
                 f"{np.linalg.norm(phi * unit / units):.4g}). Use more records, raise l2, or release with less noise."
             )
-        return np.asarray((phi - step) * unit / units), np.asarray(slope * np.outer(units, units))
+        return np.asarray((phi - step) * unit / units), np.asarray(slope * np.outer(units, units) * (gradient / unit))
 
     def on(self, data: FloatArray) -> "Problem":
         """Return the same problem on other features."""

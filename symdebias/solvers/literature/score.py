@@ -29,7 +29,7 @@ def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
 
     theta, slope = problem.root_of(equation, pilot)
     length = float(np.linalg.norm(theta * problem.units))
-    near = _FARTHEST * max(1.0, float(np.linalg.norm(pilot * problem.units)))
+    near = _FARTHEST * max(problem.unit, float(np.linalg.norm(pilot * problem.units)))
     if not length <= near:
         raise DivergenceError(
             f"the root at ||theta|| = {np.linalg.norm(theta):.4g} lies far from that of regression calibration at "
