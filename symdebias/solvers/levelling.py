@@ -117,6 +117,10 @@ def levelling_of(
     The test leaves the bias out, and where it ends the bias is added as it is bounded at the estimate: an end is u + b
     with b standard errors of bias and u where the statistic comes to c - b, P(|N(b, 1)| <= c) = .95. The bound counts
     errors of all scores as if they had one sign; what the slope loses farther out would make the more of it.
+
+    The errors of polynomials on a sphere have one sign where it matters: a loss that levels off far out does so between
+    a polynomial's last bends, and its mean score there is mostly bias. There a statistic is less the bias as it is
+    bounded where the test is, and an end is where that comes to c - b.
     """
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
@@ -155,8 +159,10 @@ def levelling_of(
         for side, sign in enumerate((-1.0, 1.0)):
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=own)
+            # What is left of the bias to be added where a test ends.
+            added = 0.0 if designs is not None and designs.tells_bias else own
             # Beyond the bias, which combinations of parameters may have less of.
-            enough = (1 + _MUCH_FARTHER) * (_end(_straight(variance, needed), own + reach) - own)
+            enough = (1 + _MUCH_FARTHER) * (_end(_straight(variance, needed), own + reach) - added)
             if not math.isfinite(enough):
                 continue
             away = sign * move
@@ -164,10 +170,10 @@ def levelling_of(
             if not errs and few.is_straight(away, place, reach, _NEARLY_STRAIGHT, sides=(1.0,)):
                 continue
             test = _Test(many, designs, away, place, None if curving is None else variance)
-            if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
+            if not test.tells or test.rejects_by(enough, reach, by_own=not errs, bias=own - added):
                 continue
-            end = own + _end(_beyond(test.statistic, reach), enough)
-            if math.isfinite(end) and _is_level(test.statistic, end - own, reach):
+            end = added + _end(_beyond(test.beyond_bias, reach), enough)
+            if math.isfinite(end) and _is_level(test.statistic, end - added, reach):
                 end = math.inf
             # What is left of the variance where there is no end.
             unbiased, left = critical_value(_LEVEL), bend
@@ -494,11 +500,25 @@ class _Designs:
         error = MeanError(known, records.correction) if known.zonal is None else None
         return cls(known, design, growth, error, np.zeros(0) if error is None else error.at(theta))
 
+    @property
+    def tells_bias(self) -> bool:
+        """Whether a test is less the bias where it is: on a sphere, whose surrogates are polynomials."""
+        return self.error is None
+
+    def bias(self, shape: _Shape, theta: FloatArray, hessian: FloatArray, place: int) -> float:
+        """Return a bound on what the surrogate of a shape adds to e_j'H^-1 g at theta; infinite without a curvature."""
+        try:
+            factor = self.known.bias_factor(shape.records.correction, theta, hessian + np.diag(shape.penalty))
+        except np.linalg.LinAlgError:
+            return math.inf
+        return float(np.linalg.norm(factor[place]))
+
     def mislead(self, shape: _Shape, move: FloatArray, place: int, far: float, beyond: float) -> bool:
         """Whether the surrogate of the estimate adds more than a share to a statistic, so far out."""
-        if self.error is None:
-            return False
         score, spread = shape.score_here(place)
+        if self.error is None:
+            here, there = (self.bias(shape, shape.theta + t * move, shape.here.hessian, place) for t in (0.0, far))
+            return not there - here <= beyond * far * spread * abs(shape.near(move, place))
         added = float(score @ (self.error.at(shape.theta + far * move) - self.error_here)) / (
             spread * shape.near(move, place)
         )
@@ -518,6 +538,14 @@ class _Designs:
             return shape
         records = corrected.of(shape.records)
         return _Shape(records, shape.theta, shape.penalty, start=shape.start, with_meat=shape.with_meat)
+
+
+@dataclass(frozen=True)
+class _Statistic:
+    """That of a score test, and a bound on what a bias makes of it; 0 where it says nothing."""
+
+    size: float = 0.0
+    bias: float = 0.0
 
 
 class _Test:
@@ -551,7 +579,7 @@ class _Test:
         self._unit = shape.unit_of(place) if self.tells else math.nan
         # From one place the next is found in a step or two; statistics that are told are kept.
         self._path, self._lost = {0.0: shape.at_estimate()}, math.inf
-        self._told: dict[float, float] = {}
+        self._told: dict[float, _Statistic] = {}
         self._designed: list[tuple[FloatArray, _Shape]] = []
 
     @property
@@ -559,23 +587,31 @@ class _Test:
         """Whether the part tells anything of it."""
         return not math.isnan(self._near)
 
-    def rejects_by(self, t: float, reach: float, *, by_own: bool) -> bool:
-        """Whether the test rejects so far out, or already where a straight line does.
+    def rejects_by(self, t: float, reach: float, *, by_own: bool, bias: float) -> bool:
+        """Whether the test rejects so far out, or already where a straight line does, less a bias.
 
         `by_own` says that the surrogate of the estimate may tell where it does, before another is looked for. Where its
         score is steeper than a straight line it may be a wave of it, and the other one tells.
         """
         if by_own and self._designs is not None:
             own = self._where_others_follow(t, None)
-            if own is not None and own >= reach:
-                if own <= (1 + _NEARLY_STRAIGHT) * t:
+            if own is not None and own.size - own.bias >= reach:
+                if own.size <= (1 + _NEARLY_STRAIGHT) * t:
                     return True
                 del self._path[t]
-        size = self._followed(t)
-        return (size is not None and size >= reach) or self.statistic(reach) >= reach
+        found = self._followed(t)
+        return (found is not None and found.size - found.bias >= reach) or self.beyond_bias(reach + bias) >= reach
 
     def statistic(self, t: float) -> float:
         """Return the statistic of a test t standard errors away: t where the score is a straight line."""
+        return self._told_of(t).size
+
+    def beyond_bias(self, t: float) -> float:
+        """Return the same less the bound on the bias there, where a test is less that."""
+        found = self._told_of(t)
+        return found.size - found.bias
+
+    def _told_of(self, t: float) -> _Statistic:
         found = self._followed(t)
         if found is not None:
             return found
@@ -585,11 +621,12 @@ class _Test:
             there = self._shape if self._designs is None else self._by(self._designs, theta)
             on_line = there.on_line(theta, self._path[0.0])
             if on_line is None:
-                return 0.0
+                return _Statistic()
             grown = 1.0 if self._variance is None else math.sqrt(self._variance(t))
-            return self._size(there, on_line, self._meats(on_line, known=True)) / grown
+            told = self._size(there, on_line, self._meats(on_line, known=True))
+            return _Statistic(told.size / grown, told.bias / grown)
 
-    def _followed(self, t: float) -> float | None:
+    def _followed(self, t: float) -> _Statistic | None:
         """Return the statistic where the others have their minimum; None from where they had none on."""
         if t >= self._lost:
             return None
@@ -601,7 +638,7 @@ class _Test:
             self._told[t] = found
         return self._told[t]
 
-    def _where_others_follow(self, t: float, designs: _Designs | None) -> float | None:
+    def _where_others_follow(self, t: float, designs: _Designs | None) -> _Statistic | None:
         """Return the statistic where the others have their minimum; None where they have none."""
         if not self._shape.takes_steps:
             return None
@@ -639,11 +676,13 @@ class _Test:
             return [here if known else found.meat]
         return [here, found.meat] if found.meat.size else [here]
 
-    def _size(self, there: _Shape, found: _Place, meats: Sequence[FloatArray]) -> float:
+    def _size(self, there: _Shape, found: _Place, meats: Sequence[FloatArray]) -> _Statistic:
         tests = [there.score(found.inverse, meat, self._place) for meat in meats]
         score, spread = max(tests, key=lambda one: one[1])
-        size = float(score @ found.change) / (spread * self._near)
-        return size if math.isfinite(size) else 0.0
+        size, bias = float(score @ found.change) / (spread * self._near), 0.0
+        if self._designs is not None and self._designs.tells_bias:
+            bias = self._designs.bias(there, found.theta, found.hessian, self._place) / (spread * abs(self._near))
+        return _Statistic(size, bias) if math.isfinite(size) and math.isfinite(bias) else _Statistic()
 
 
 def _way(minimum: _Place, place: int) -> FloatArray | None:
