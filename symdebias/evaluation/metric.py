@@ -17,8 +17,8 @@ from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import DivergenceError
 from symdebias.noise import ChannelNoise
 
-# Squares of larger numbers, summed over records, are on the way to overflow.
-LARGEST = 1e100
+# Squared sums of squares of larger numbers are on the way to overflow.
+LARGEST = 1e70
 # How seldom a sample has no record of a label that is as frequent as is looked at.
 MISSED = 0.025
 

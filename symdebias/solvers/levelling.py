@@ -19,6 +19,7 @@ from symdebias.noise import ChannelNoise
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import is_allowed
+from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.surrogate_error import MeanError
 from symdebias.transforms.surrogate import Design
@@ -46,6 +47,9 @@ _STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.005
 # Tests to one side take the same surrogate where scores differ by no more than this share of their size: a quarter of
 # what a fit lets pass before it has another one, as a test is told by the difference of two scores.
 _ALIKE = 0.025
+# On a sphere a loss has this share of the curvature along theta, and keeps as much of its own where scores are so many
+# times as long, where the bias is added as it is bounded at the estimate. Slopes are differenced by the last share.
+_OF_THE_LOSS, _STILL_BENT, _LONGER, _STEP = (0.8, 1.25), 0.7, 1.25, 0.05
 # From where no more of a fall is left, steps arrive, and no other begin is looked at.
 _NEAR = 100.0
 # Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
@@ -117,6 +121,11 @@ def levelling_of(
     The test leaves the bias out, and where it ends the bias is added as it is bounded at the estimate: an end is u + b
     with b standard errors of bias and u where the statistic comes to c - b, P(|N(b, 1)| <= c) = .95. The bound counts
     errors of all scores as if they had one sign; what the slope loses farther out would make the more of it.
+
+    The errors of polynomials on a sphere have one sign where it matters: a loss that levels off far out does so between
+    a polynomial's last bends, and its mean score there is mostly bias. Where the curvature is not that of the loss, or
+    the loss loses its own a little farther out, a statistic is there less the bias as it is bounded where the test is,
+    and an end is where that comes to c - b.
     """
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     allowed = np.zeros(len(theta)) if bias is None else np.divide(bias, errors, where=errors > 0, out=0 * errors)
@@ -133,6 +142,7 @@ def levelling_of(
     if curving is not None:
         part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
     many = _Shape(part, theta, penalty, with_meat=has_own_variance or curving is not None)
+    is_less_bias = designs is not None and designs.levels_off(many)
     found = np.zeros((len(theta), 2))
     places = np.flatnonzero(errors)
     moves = covariance[:, places] / errors[places]
@@ -143,7 +153,9 @@ def levelling_of(
         widest = int(np.argmax(np.abs(few.records.design_rows() @ moves).max(axis=0)))
         move, place, far = moves[:, widest], int(places[widest]), critical_value(_LEVEL)
         if designs is not None:
-            misleads = any(designs.mislead(few, side * move, place, far, _STRAIGHT) for side in (-1.0, 1.0))
+            moved = [side * move for side in (-1.0, 1.0)]
+            misleads = any(designs.mislead(few, one, place, far, _STRAIGHT) for one in moved)
+            misleads |= is_less_bias
         if not misleads and few.is_straight(move, place, far, _STRAIGHT):
             return None
     for place, move in zip(places.tolist(), moves.T, strict=True):
@@ -155,19 +167,26 @@ def levelling_of(
         for side, sign in enumerate((-1.0, 1.0)):
             variance = functools.partial(_variance, slope=sign * slope, bend=bend)
             needed = functools.partial(_needed, variance=variance, bias_ratio=own)
-            # Beyond the bias, which combinations of parameters may have less of.
-            enough = (1 + _MUCH_FARTHER) * (_end(_straight(variance, needed), own + reach) - own)
-            if not math.isfinite(enough):
+            straight = _end(_straight(variance, needed), own + reach)
+            if not math.isfinite(straight):
                 continue
             away = sign * move
-            errs = misleads and designs is not None and designs.mislead(few, away, place, enough, _NEARLY_STRAIGHT)
+            # What is left of the bias to be added where a test ends.
+            added = 0.0 if is_less_bias else own
+            # Beyond the bias, which combinations of parameters may have less of.
+            enough = (1 + _MUCH_FARTHER) * (straight - added)
+            errs = (
+                misleads
+                and designs is not None
+                and (is_less_bias or designs.mislead(few, away, place, enough, _NEARLY_STRAIGHT))
+            )
             if not errs and few.is_straight(away, place, reach, _NEARLY_STRAIGHT, sides=(1.0,)):
                 continue
-            test = _Test(many, designs, away, place, None if curving is None else variance)
-            if not test.tells or test.rejects_by(enough, reach, by_own=not errs):
+            test = _Test(many, designs, away, place, None if curving is None else variance, is_less_bias=is_less_bias)
+            if not test.tells or test.rejects_by(enough, reach, by_own=not errs, bias=own - added):
                 continue
-            end = own + _end(_beyond(test.statistic, reach), enough)
-            if math.isfinite(end) and _is_level(test.statistic, end - own, reach):
+            end = added + _end(_beyond(test.beyond_bias, reach), enough)
+            if math.isfinite(end) and _is_level(test.statistic, end - added, reach):
                 end = math.inf
             # What is left of the variance where there is no end.
             unbiased, left = critical_value(_LEVEL), bend
@@ -482,6 +501,7 @@ class _Designs:
     growth: float  # How many times as much noise of the score it was designed for as there is.
     error: MeanError | None  # Its own; None on a sphere.
     error_here: FloatArray
+    multipliers: list[float]  # Means of what parts of the loss are multiplied with.
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray, known: ReleasedRecords | None) -> "_Designs | None":
@@ -492,13 +512,48 @@ class _Designs:
         own = float(np.mean(known.variances(theta)))
         growth = max(1.0, design.score_variance / own) if own > 0 else 1.0
         error = MeanError(known, records.correction) if known.zonal is None else None
-        return cls(known, design, growth, error, np.zeros(0) if error is None else error.at(theta))
+        sample = known.sample_of()
+        multipliers = [
+            float(sample.chances @ estimated_multiplier(records.correction, part.multiplier, sample.target))
+            for part in known.parts.replaced
+        ]
+        return cls(known, design, growth, error, np.zeros(0) if error is None else error.at(theta), multipliers)
+
+    def levels_off(self, shape: _Shape) -> bool:
+        """Whether a bound on a bias that is by the curvature at the estimate may be far too small.
+
+        On a sphere, whose surrogates are polynomials, errors have one sign where the loss levels off, as where it has
+        parted the records; those of waves change signs. The curvature of the loss along theta is found by the estimated
+        true scores, E[l''(u) u^2], at the estimate, and where scores are a quarter longer.
+        """
+        if self.error is not None:
+            return False
+        theta = shape.theta
+        here, curvature = self._bend(theta, 1.0), float(theta @ shape.here.hessian @ theta)
+        low, high = _OF_THE_LOSS
+        return not (low * curvature <= here <= high * curvature and self._bend(theta, _LONGER) >= _STILL_BENT * here)
+
+    def _bend(self, theta: FloatArray, times: float) -> float:
+        scores = self.known.scores(theta)
+        bend, values = 0.0, scores.values
+        for part, multiplier in zip(self.known.parts.replaced, self.multipliers, strict=True):
+            low, high = (part.numbers.slope(times * side * values) for side in (1 - _STEP, 1 + _STEP))
+            bend += multiplier * float(scores.chances @ (values * (high - low)))
+        return bend / (2 * _STEP * times)
+
+    def bias(self, shape: _Shape, theta: FloatArray, hessian: FloatArray, place: int) -> float:
+        """Return a bound on what the surrogate of a shape adds to e_j'H^-1 g at theta; infinite without a curvature."""
+        try:
+            factor = self.known.bias_factor(shape.records.correction, theta, hessian + np.diag(shape.penalty))
+        except np.linalg.LinAlgError:
+            return math.inf
+        return float(np.linalg.norm(factor[place]))
 
     def mislead(self, shape: _Shape, move: FloatArray, place: int, far: float, beyond: float) -> bool:
         """Whether the surrogate of the estimate adds more than a share to a statistic, so far out."""
+        score, spread = shape.score_here(place)
         if self.error is None:
             return False
-        score, spread = shape.score_here(place)
         added = float(score @ (self.error.at(shape.theta + far * move) - self.error_here)) / (
             spread * shape.near(move, place)
         )
@@ -520,6 +575,14 @@ class _Designs:
         return _Shape(records, shape.theta, shape.penalty, start=shape.start, with_meat=shape.with_meat)
 
 
+@dataclass(frozen=True)
+class _Statistic:
+    """That of a score test, and a bound on what a bias makes of it; 0 where it says nothing."""
+
+    size: float = 0.0
+    bias: float = 0.0
+
+
 class _Test:
     """Score tests of a parameter to one side of its estimate, by a part of the records.
 
@@ -536,6 +599,8 @@ class _Test:
     variance : callable or None
         That of the score by t, over that at the estimate, where it is not constant: where the others follow it is the
         one that is found there.
+    is_less_bias : bool
+        Whether a statistic is less the bias of the surrogate where it is.
     """
 
     def __init__(
@@ -545,13 +610,16 @@ class _Test:
         move: FloatArray,
         place: int,
         variance: Callable[[float], float] | None,
+        *,
+        is_less_bias: bool = False,
     ) -> None:
         self._shape, self._designs, self._move, self._place, self._variance = shape, designs, move, place, variance
+        self._is_less_bias = is_less_bias
         self._near = shape.near(move, place)
         self._unit = shape.unit_of(place) if self.tells else math.nan
         # From one place the next is found in a step or two; statistics that are told are kept.
         self._path, self._lost = {0.0: shape.at_estimate()}, math.inf
-        self._told: dict[float, float] = {}
+        self._told: dict[float, _Statistic] = {}
         self._designed: list[tuple[FloatArray, _Shape]] = []
 
     @property
@@ -559,23 +627,31 @@ class _Test:
         """Whether the part tells anything of it."""
         return not math.isnan(self._near)
 
-    def rejects_by(self, t: float, reach: float, *, by_own: bool) -> bool:
-        """Whether the test rejects so far out, or already where a straight line does.
+    def rejects_by(self, t: float, reach: float, *, by_own: bool, bias: float) -> bool:
+        """Whether the test rejects so far out, or already where a straight line does, less a bias.
 
         `by_own` says that the surrogate of the estimate may tell where it does, before another is looked for. Where its
         score is steeper than a straight line it may be a wave of it, and the other one tells.
         """
         if by_own and self._designs is not None:
             own = self._where_others_follow(t, None)
-            if own is not None and own >= reach:
-                if own <= (1 + _NEARLY_STRAIGHT) * t:
+            if own is not None and own.size - own.bias >= reach:
+                if own.size <= (1 + _NEARLY_STRAIGHT) * t:
                     return True
                 del self._path[t]
-        size = self._followed(t)
-        return (size is not None and size >= reach) or self.statistic(reach) >= reach
+        found = self._followed(t)
+        return (found is not None and found.size - found.bias >= reach) or self.beyond_bias(reach + bias) >= reach
 
     def statistic(self, t: float) -> float:
         """Return the statistic of a test t standard errors away: t where the score is a straight line."""
+        return self._told_of(t).size
+
+    def beyond_bias(self, t: float) -> float:
+        """Return the same less the bound on the bias there, where a test is less that."""
+        found = self._told_of(t)
+        return found.size - found.bias
+
+    def _told_of(self, t: float) -> _Statistic:
         found = self._followed(t)
         if found is not None:
             return found
@@ -585,11 +661,12 @@ class _Test:
             there = self._shape if self._designs is None else self._by(self._designs, theta)
             on_line = there.on_line(theta, self._path[0.0])
             if on_line is None:
-                return 0.0
+                return _Statistic()
             grown = 1.0 if self._variance is None else math.sqrt(self._variance(t))
-            return self._size(there, on_line, self._meats(on_line, known=True)) / grown
+            told = self._size(there, on_line, self._meats(on_line, known=True))
+            return _Statistic(told.size / grown, told.bias / grown)
 
-    def _followed(self, t: float) -> float | None:
+    def _followed(self, t: float) -> _Statistic | None:
         """Return the statistic where the others have their minimum; None from where they had none on."""
         if t >= self._lost:
             return None
@@ -601,7 +678,7 @@ class _Test:
             self._told[t] = found
         return self._told[t]
 
-    def _where_others_follow(self, t: float, designs: _Designs | None) -> float | None:
+    def _where_others_follow(self, t: float, designs: _Designs | None) -> _Statistic | None:
         """Return the statistic where the others have their minimum; None where they have none."""
         if not self._shape.takes_steps:
             return None
@@ -639,11 +716,13 @@ class _Test:
             return [here if known else found.meat]
         return [here, found.meat] if found.meat.size else [here]
 
-    def _size(self, there: _Shape, found: _Place, meats: Sequence[FloatArray]) -> float:
+    def _size(self, there: _Shape, found: _Place, meats: Sequence[FloatArray]) -> _Statistic:
         tests = [there.score(found.inverse, meat, self._place) for meat in meats]
         score, spread = max(tests, key=lambda one: one[1])
-        size = float(score @ found.change) / (spread * self._near)
-        return size if math.isfinite(size) else 0.0
+        size, bias = float(score @ found.change) / (spread * self._near), 0.0
+        if self._designs is not None and self._is_less_bias:
+            bias = self._designs.bias(there, found.theta, found.hessian, self._place) / (spread * abs(self._near))
+        return _Statistic(size, bias) if math.isfinite(size) and math.isfinite(bias) else _Statistic()
 
 
 def _way(minimum: _Place, place: int) -> FloatArray | None:

@@ -1007,3 +1007,14 @@ def test_noise_that_is_nothing_beside_scores_counts_as_none(noise, size):
         evaluate([own, 1.0], noised.X, noised.y, metric="accuracy", release=noised.release) for own in (size, 0.0)
     )
     assert (found.value, found.standard_error, found.bias) == (wanted.value, wanted.standard_error, 0.0)
+
+
+@pytest.mark.parametrize("score", [170.0, 200.0])
+@pytest.mark.parametrize("weight", [None, 2.0])
+def test_numbers_whose_fourth_powers_overflow_are_refused(score, weight):
+    """They were divided by zero, or overflowed, where intervals ask how many records decide."""
+    X = np.random.default_rng(0).normal(size=(500, 1))
+    X[3] = score
+    weights = None if weight is None else np.full(500, weight)
+    with pytest.raises(DivergenceError, match=r"poisson of record 3 is beyond 1e\+70"):
+        evaluate([1.0], X, np.ones(500), metric="poisson", release=sd.Release(), sample_weight=weights)

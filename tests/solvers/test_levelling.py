@@ -469,3 +469,31 @@ def test_the_variance_under_noised_categories_is_the_one_where_the_test_is(seed,
         assert tested(fit.theta[0] + 2 * fit.standard_errors[0]) < 1.75
         farthest = tested(fit.theta[0] + 16 * fit.standard_errors[0])
         assert 1.96 < farthest < 1.3 * 1.96 if seed == 44 else farthest < 1.75
+
+
+def test_polynomials_have_no_end_where_a_loss_has_parted_the_records():
+    """By the bias at the estimate the interval of -8 would be (-2.7, -1.8): all records of a group have one label."""
+    rng = np.random.default_rng(1)
+    X = (rng.random((5_000, 1)) < 0.2).astype(float)
+    y = np.where(rng.random(5_000) < ndtr(-8 * X[:, 0]), 1, -1)
+    release = sd.Release(sd.SphericalCapMechanism(8.0, radius=1.0), target="margin", fit_intercept=True)
+    noised = release.privatize(X, y, random_state=1)
+    fit = sd.m_estimate(sd.debias(sd.losses.probit(), release), noised.X, noised.y)
+    low, high = fit.confidence_interval()[0]
+    assert low == -np.inf
+    assert high < 0
+
+
+@pytest.mark.parametrize("times", [1.0, 0.125])
+def test_polynomials_of_a_loss_that_keeps_its_curvature_add_the_bias_of_the_estimate(times, monkeypatch):
+    """A bound on the bias where a test is would leave an end of theta = 1 of most draws nowhere."""
+    rng = np.random.default_rng(2)
+    X = times * rng.uniform(-0.7, 0.7, size=(5_000, 2))
+    y = np.where(rng.random(5_000) < 1 / (1 + np.exp(-X @ np.array([1.0, -1.0]) / times)), 1, -1)
+    release = sd.Release(sd.SphericalCapMechanism(4.0, radius=times), target="margin")
+    noised = release.privatize(X, y, random_state=2)
+    asked = []
+    monkeypatch.setattr(_Designs, "bias", lambda *arguments: asked.append(arguments) or 0.0)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y)
+    assert np.isfinite(fit.confidence_interval()).all()
+    assert not asked
