@@ -183,6 +183,26 @@ def curvature_of_records(
     return size / spread if spread > 0 else math.copysign(math.inf, size)
 
 
+def error_along(
+    records: Records, theta: FloatArray, metric: FloatArray, direction: FloatArray, *, by_derivatives: bool
+) -> float:
+    """Return the standard error of direction'(mean Hessian of records) direction.
+
+    Parameters
+    ----------
+    records : Records
+        The records.
+    theta, direction : array of shape (Q,), float64
+        The parameters, and a direction other than 0.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    by_derivatives : bool
+        As for `Records.gradients`.
+    """
+    along = _Look(records, theta, definite(metric), by_derivatives).along(direction)
+    return float(along.std()) / math.sqrt(len(along))
+
+
 def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
     """Return the sign of being lost of a least curvature of so many standard errors, if it is one.
 

@@ -17,6 +17,7 @@ from symdebias.inference import critical_value, critical_values
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import ChannelNoise
 from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
+from symdebias.solvers.curvature import error_along
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
@@ -47,9 +48,10 @@ _STEPS, _HALVINGS, _PARTS, _SHARE_OF_FALL, _LEFT = 12, 6, 6, 1e-4, 0.005
 # Tests to one side take the same surrogate where scores differ by no more than this share of their size: a quarter of
 # what a fit lets pass before it has another one, as a test is told by the difference of two scores.
 _ALIKE = 0.025
-# On a sphere a loss has this share of the curvature along theta, and keeps as much of its own where scores are so many
-# times as long, where the bias is added as it is bounded at the estimate. Slopes are differenced by the last share.
-_OF_THE_LOSS, _STILL_BENT, _LONGER, _STEP = (0.8, 1.25), 0.7, 1.25, 0.05
+# On a sphere a loss has this share of the curvature along theta, or of what so many standard errors leave possible, and
+# keeps as much of its own where scores are so many times as long, where the bias is added as it is bounded at the
+# estimate. Slopes are differenced by the last share.
+_OF_THE_LOSS, _ERRORS, _STILL_BENT, _LONGER, _STEP = (0.8, 1.25), 2.0, 0.7, 1.25, 0.05
 # From where no more of a fall is left, steps arrive, and no other begin is looked at.
 _NEAR = 100.0
 # Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
@@ -250,7 +252,8 @@ class _Shape:
         if start is not None:
             self.start = start
         # Where there are standard errors the pass of second derivatives is compiled.
-        self._derivatives, how = records.derivatives_or_differences(released_moments(records), roughly=True)
+        self.metric = released_moments(records)
+        self._derivatives, how = records.derivatives_or_differences(self.metric, roughly=True)
         self._has_derivatives = how == "exact"
         is_quick = self._has_derivatives and not records.passes_gradients
         self.takes_steps = is_quick and len(theta) <= _MOST_PARAMETERS
@@ -260,6 +263,10 @@ class _Shape:
     @functools.cached_property
     def here(self) -> Derivatives:
         return self._derivatives(self.theta, True)
+
+    def error_along(self, direction: FloatArray) -> float:
+        """Return the standard error of the curvature at the estimate in a direction."""
+        return error_along(self.records, self.theta, self.metric, direction, by_derivatives=self._has_derivatives)
 
     @functools.cached_property
     def start(self) -> FloatArray:
@@ -529,9 +536,14 @@ class _Designs:
         if self.error is not None:
             return False
         theta = shape.theta
+        if not theta.any():
+            return False
         here, curvature = self._bend(theta, 1.0), float(theta @ shape.here.hessian @ theta)
+        # Of few records another curvature may be their chance alone.
+        error = _ERRORS * shape.error_along(theta)
         low, high = _OF_THE_LOSS
-        return not (low * curvature <= here <= high * curvature and self._bend(theta, _LONGER) >= _STILL_BENT * here)
+        is_its_own = low * (curvature - error) <= here <= high * (curvature + error)
+        return not (is_its_own and self._bend(theta, _LONGER) >= _STILL_BENT * here)
 
     def _bend(self, theta: FloatArray, times: float) -> float:
         scores = self.known.scores(theta)
