@@ -47,6 +47,8 @@ FORBIDDEN = (
     "pickle.", "shutil.", "pty.", "marshal.loads", "code.__new__", "cpython.run_", "webbrowser.", "urllib.",
     "winreg.",
 )  # fmt: skip
+# Where Python takes modules from their files.
+IMPORTING = "<frozen importlib._bootstrap_external>"
 
 WORDS = [
     "u", "y", "exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asinh", "atan", "erf", "erfc",
@@ -289,11 +291,13 @@ class Watch:
         if not self.active:
             return
         if event.startswith(FORBIDDEN):
-            self.events.append(event)
+            # A module that is imported late is taken from its file by Python itself.
+            if event != "marshal.loads" or sys._getframe(1).f_code.co_filename != IMPORTING:
+                self.events.append(event)
         elif event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
             self.events.append(f"open {arguments[1]}")
         elif event == "exec" and arguments[0].co_filename.startswith("<") and "frozen" not in arguments[0].co_filename:
-            # A module that is imported late has a file; text that was compiled has none.
+            # Its code has a file as well; text that was compiled has none.
             self.events.append(f"exec {arguments[0].co_filename}")
 
     @contextmanager

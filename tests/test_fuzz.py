@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ def test_a_fixed_number_of_inputs_is_read_or_refused_and_nothing_else(name):
     # It reaches what lies behind the first refusals, and inputs that do are mutated further.
     assert report.accepted > 40
     assert report.kept > 5
+
+
+@pytest.mark.parametrize("role", ["features", "target"])
+def test_a_card_of_noise_that_was_never_made_runs_no_code(role):
+    mechanism = sd.StaircaseMechanism(1.0, (0.0, 1.0), gamma=0.25)
+    release = sd.Release(features=mechanism) if role == "features" else sd.Release(target=mechanism)
+    card = release.to_json().replace("0.25", "0.2718281")
+    report = fuzz.fuzz(replace(fuzz.READERS["cards"], seeds=(card,)), 1, seed=0)
+    assert report.findings == []
+    assert report.accepted == 1
 
 
 def runs_code(text):
