@@ -263,7 +263,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         Warns
         -----
         ConvergenceWarning
-            The fit is lost so far.
+            The fit is lost so far, or has not arrived: by these records it is standard errors from the minimum.
         UserWarning
             ``solver_options`` has more than one of ``epochs``, and this is the first call: there is one over each
             block.
