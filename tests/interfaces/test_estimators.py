@@ -569,6 +569,21 @@ def test_a_stream_that_has_not_arrived_warns():
         assert all(one.startswith("so far training has not arrived") and "More records may" in one for one in told)
 
 
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+def test_a_default_penalty_that_decides_a_coefficient_is_warned_of(solver):
+    small = X[:2000] * [1.0, 1e-5]
+    model = sd.DebiasedClassifier(solver=solver, random_state=0)
+    with pytest.warns(UserWarning, match="the default l2=1e-06 .* numbers as those of number 1. Give l2=0") as caught:
+        model.fit(small, SIGNS[:2000])
+    assert caught[0].filename == __file__
+    table = pd.DataFrame(small, columns=["a", "b"]).assign(c=0.0)
+    with pytest.warns(UserWarning, match="numbers as those of b. Give l2=0"):
+        clone(model).fit(table, SIGNS[:2000])
+    # Without it the unit of a column is none of the fit's.
+    plain = clone(model).set_params(l2=0.0).fit(small, SIGNS[:2000])
+    np.testing.assert_allclose(plain.coef_ * [1.0, 1e-5], clone(plain).fit(X[:2000], SIGNS[:2000]).coef_, rtol=1e-6)
+
+
 def test_steps_are_not_learned_from_a_record():
     noised = SIGNED.privatize(X[:1000], SIGNS[:1000], random_state=1)
     model = sd.DebiasedClassifier(release=SIGNED, solver="sgd", random_state=0)
