@@ -606,7 +606,7 @@ def _joined_with_target(noised: Noised, pandas: Any) -> Any:
 def _whole_types(table: Any) -> dict[str, Any]:
     """Return the types of the columns of whole numbers and of truth values, by name."""
     types = _optional.require("pandas", extra="formulas").api.types
-    found = {}
+    found: dict[str, Any] = {}
     for name, dtype in table.dtypes.items():
         if isinstance(dtype, types.CategoricalDtype):
             continue
