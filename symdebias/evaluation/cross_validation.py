@@ -137,7 +137,8 @@ def cross_validate(
         simplest to the most complex for `CrossValidation.one_standard_error`.
     X, y, metric, target_values, radius, label_model, threshold
         As for `evaluate`. Metrics that are no means over records, which are precision, recall, f1, roc_auc and r2, are
-        those of each part, averaged over parts by their weights.
+        those of each part, averaged over parts by their weights. What the ratios are off in the mean because parts
+        are small, to the order of 1/n, is in `Estimate.bias`.
     release : Release
         How the records were noised.
     folds : int
@@ -282,7 +283,27 @@ def cross_validate(
         name: np.array([np.average(own[part], weights=weights[part]) for part in parts]) for name, own in values.items()
     }
     biases = {name: [judge.bias(theta) for theta in thetas[name]] for name in values}
-    return compared(judge, estimated, biases, by_fold, refused)
+    found = compared(judge, estimated, biases, by_fold, refused)
+    shares = np.array([weights[part].sum() for part in parts]) / weights.sum()
+    off = {
+        name: float(shares @ [judge.bias_of_few(theta, part) for theta, part in zip(thetas[name], parts, strict=True)])
+        for name in values
+    }
+    return _with_bias_of_few(found, off)
+
+
+def _with_bias_of_few(found: CrossValidation, off: Mapping[str, float]) -> CrossValidation:
+    """Return a table whose biases have in them what ratios of parts are off, which averages over parts keep."""
+
+    def wider(one: Estimate, by: float) -> Estimate:
+        return replace(one, bias=one.bias + abs(by), bias_is_certified=False) if by else one
+
+    best = off[found.best]
+    return replace(
+        found,
+        estimates={name: wider(one, off[name]) for name, one in found.estimates.items()},
+        differences={name: wider(one, off[name] - best) for name, one in found.differences.items()},
+    )
 
 
 def check_candidates(candidates: Any, solver: str) -> None:

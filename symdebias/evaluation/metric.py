@@ -194,6 +194,10 @@ class Metric(ABC):
         """Return how many of some records, or clusters, the metric of these is a share of, as `Judged` has it."""
         return math.inf
 
+    def bias_of_few(self, theta: FloatArray, rows: Any) -> float:
+        """Return what the metric of some records is off in the mean because they are few, to the order of 1/n."""
+        return 0.0
+
     def _carried(self, values: FloatArray, rows: Any) -> float:
         clusters = None if self.records.clusters is None else self.records.clusters[rows]
         return Sums.of(values[:, None], self.records.weights[rows], clusters).carriers(0)

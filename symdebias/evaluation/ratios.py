@@ -56,6 +56,21 @@ def pseudo_values(
     return np.asarray(ratio + (numerator - ratio * denominator) / below)
 
 
+def bias_of_ratio(numerator: FloatArray, denominator: FloatArray, records: Records, rows: Any) -> float:
+    """Return what a ratio a/b of weighted means of some records is off in the mean, -Cov(a - r b, b)/b^2.
+
+    That is the term of the order 1/n of its expansion; over clusters where the records have some.
+    """
+    weights = records.weights[rows]
+    share = weights / weights.sum()
+    below = float(share @ denominator)
+    ratio = float(share @ numerator) / below
+    of, relative = share * (numerator - ratio * denominator) / below, share * (denominator / below - 1)
+    if records.clusters is not None:
+        of, relative = (np.bincount(records.clusters[rows], one) for one in (of, relative))
+    return -float(of @ relative)
+
+
 def positive_mean(sums: Sums, place: int, what: str) -> float:
     """Return the mean of numbers whose true values are none below 0, from their sums; as `require_positive`."""
     of = sums.only(place)
@@ -160,6 +175,10 @@ class Rate(Metric):
     def carriers(self, theta: FloatArray, rows: Any) -> float:
         """Return how many of some records the ratio of these is a share of."""
         return self._carried(self._parts(theta, rows)[1], rows)
+
+    def bias_of_few(self, theta: FloatArray, rows: Any) -> float:
+        """Return what the ratio of some records is off in the mean because they are few."""
+        return bias_of_ratio(*self._parts(theta, rows), self.records, rows)
 
     def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return numerator, denominator and positives of some records."""
@@ -333,6 +352,22 @@ class RSquared(Metric):
         """Return how many of some records R2 of these is a share of."""
         weights, target, excess = self.records.weights[rows], self.target[rows], self.excess[rows]
         return self._carried((target - weights @ target / weights.sum()) ** 2 - excess, rows)
+
+    def bias_of_few(self, theta: FloatArray, rows: Any) -> float:
+        """Return what R2 of some records is off in the mean because they are few, whose mean is in their variance."""
+        weights, target = self.records.weights[rows], self.target[rows]
+        share = weights / weights.sum()
+        away = target - share @ target
+        squares = away**2 - self.excess[rows] + float(share**2 @ self.excess[rows])
+        errors = self.errors.values(theta, rows)
+        moved = share * away
+        if self.records.clusters is not None:
+            moved = np.bincount(self.records.clusters[rows], moved)
+        # The variance about the mean of these records is too small by the variance of that mean, but for its noise,
+        # which has been taken out.
+        less = max(float(moved @ moved) - float(share**2 @ self.excess[rows]), 0.0) / float(share @ squares)
+        ratio = float(share @ errors) / float(share @ squares)
+        return -(bias_of_ratio(errors, squares, self.records, rows) + ratio * less)
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""

@@ -30,8 +30,9 @@ _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn"
 _NAMED = inspect.Parameter.KEYWORD_ONLY
 _SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
 
-# The default l2 without a release: small beside the curvature of usual records.
-_L2_OF_TRUE_RECORDS = 1e-6
+# The default l2 without a release: small beside the curvature of usual records. It is warned of where it is more than
+# this share of a column's mean square, to which that curvature goes.
+_L2_OF_TRUE_RECORDS, _MUCH = 1e-6, 1e-2
 
 # Checks of scikit-learn that cannot hold, by solver.
 _IN_BATCHES = "a record of weight 2 is in one batch, and the same record twice may be in two"
@@ -183,6 +184,7 @@ class Debiased(_base.BaseEstimator):
         given = {name: values for name, values in per_record.items() if values is not None}
         options = self._checked_options() | given
         corrected = debias(loss, release, method=self.method)
+        self._note_default_penalty(X)
         if self.solver == "sgd":
             if "clusters" in given:
                 raise ValueError(
@@ -194,6 +196,21 @@ class Debiased(_base.BaseEstimator):
             self.__dict__.pop("_reached", None)
             self.fit_ = _SOLVERS[self.solver](corrected, X, y, **options)
         return self
+
+    def _note_default_penalty(self, X: Any) -> None:
+        """Warn where the default l2 decides a coefficient, as that of a column of small numbers."""
+        if self.release is not None or self.l2 is not None or "l2" in (self.solver_options or {}):
+            return
+        squares = np.mean(np.square(X), axis=0)
+        small = np.flatnonzero((squares > 0) & (squares * _MUCH < _L2_OF_TRUE_RECORDS))
+        if small.size:
+            names = getattr(self, "feature_names_in_", [f"number {place}" for place in range(len(squares))])
+            told = ", ".join(str(names[place]) for place in small[:5].tolist()) + " and others" * (small.size > 5)
+            warnings.warn(
+                f"the default l2={_L2_OF_TRUE_RECORDS:g} is in the units of the columns, and shrinks coefficients of "
+                f"such small numbers as those of {told}. Give l2=0, or these columns in a smaller unit.",
+                stacklevel=4,
+            )
 
     def _checked_options(self) -> dict[str, Any]:
         check_choice("solver", self.solver, _SOLVERS)
@@ -245,6 +262,8 @@ class Debiased(_base.BaseEstimator):
                 "block. Leave it out, or call fit with all records.",
                 stacklevel=3,
             )
+        if is_first:
+            self._note_default_penalty(X)
         corrected = debias(loss, release, method=self.method) if is_first else self.fit_.corrected
         earlier = 0 if is_first else self.fit_.diagnostics["records"]
         fit, self._reached = continued(corrected, X, y, None if is_first else self._reached, is_stream=True, **options)

@@ -74,7 +74,8 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     l2 : float, optional
         Regularisation + l2/2 ||theta||^2 of the mean loss, in the units of released columns, in [0, inf). By default
         there is none where a release is given, so that a fit does not depend on units; without one it is 1e-6, which
-        gives a minimum to labels that a score separates and to columns that depend on each other.
+        gives a minimum to labels that a score separates and to columns that depend on each other. Columns of numbers so
+        small that it decides their coefficients (root mean squares below .01) are warned of.
     radius : float, optional
         Bound on the L2 norm of theta, as for the solver.
     fit_intercept : bool, optional
@@ -263,7 +264,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         Warns
         -----
         ConvergenceWarning
-            The fit is lost so far.
+            The fit is lost so far, or has not arrived: by these records it is standard errors from the minimum.
         UserWarning
             ``solver_options`` has more than one of ``epochs``, and this is the first call: there is one over each
             block.

@@ -40,9 +40,12 @@ _COLOURS = re.compile("\x1b\\[[0-9;]*m|[⧛⧚]")
 # A point that is no part of a number or a name, and a power of a name, which formulaic takes for the name.
 _ALL_COLUMNS = re.compile(r"(?<![\w.])\.(?![\w.])")
 _POWER_OF_A_NAME = re.compile(r"(?P<name>[^\W\d]\w*)\s*(?:\^|\*\*)\s*(?P<power>\d+)")
+# An offset that is taken out of the terms, in which it is not: formulaic does nothing then.
+_LESS_OFFSET = re.compile(r"-\s*offset\(")
+_TIMES_NOTHING = re.compile(r"(?<![\w.])0(\.0*)?\s*[*:/](?!\*)|(?<!\*)[*:/]\s*0(\.0*)?(?![\w.])")
 _ALLOWED = (
-    ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Call, ast.keyword, ast.Name, ast.Constant,
-    ast.Load, ast.List, ast.Tuple, ast.Attribute,
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow,
+    ast.UAdd, ast.USub, ast.Call, ast.keyword, ast.Name, ast.Constant, ast.Load, ast.List, ast.Tuple, ast.Attribute,
 )  # fmt: skip
 
 
@@ -117,6 +120,8 @@ class Formula:
             self._given = with_target(release, outcome)
             self._noised.pop(outcome, None)
         table = _table(data)
+        # Of the first records, as whose categories those of others are read.
+        self._whole = _whole_types(table)
         self._known = [term for term in terms if _is_offset(term)]
         terms = [term for term in terms if term not in self._known]
         self.offset = self.offsets(table)
@@ -132,6 +137,12 @@ class Formula:
         if not (expanded or self._plain):
             raise ValueError(f"{self.text!r:.200} names no column. Name one on the right.")
         self._require_unmoved(rest, expanded)
+        for term in rest:
+            if len(term.factors) > 1 and any(factor.eval_method.value == "literal" for factor in term.factors):
+                raise ValueError(
+                    f"{term} is a column times a number under the name of the column, whose coefficient it has not. "
+                    f"Write the column as it is, or the product as I({str(term).replace(':', ' * ')})."
+                )
         self.release = self._release_of(expanded, intercept)
         self.X = self._joined(table, made)
         self.y = self._target_of(target, table)
@@ -158,7 +169,7 @@ class Formula:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                made = self._spec.get_model_matrix(table[self._needed], context={}, na_action="raise")
+                made = self._computed(self._spec, table[self._needed])
             except Exception as error:
                 # What formulaic says may show values of records.
                 raise ValueError(
@@ -226,6 +237,16 @@ class Formula:
             raise ValueError(
                 f"{self.text!r:.200} is no formula: a point does not stand for all columns here, of which some may be "
                 f"outcomes. Name those of the score: {' + '.join(self._given.columns or ()):.300}."
+            )
+        if _LESS_OFFSET.search(outside):
+            raise ValueError(
+                f"{self.text!r:.200} takes an offset out of the score, in which it is not. Write offset(-name) for one "
+                "that is subtracted."
+            )
+        if _TIMES_NOTHING.search(outside):
+            raise ValueError(
+                f"{self.text!r:.200} is no formula: a number does not multiply a column here. Leave out columns that "
+                "have no part."
             )
         power = _POWER_OF_A_NAME.search(outside)
         if power:
@@ -309,15 +330,39 @@ class Formula:
 
     def _made(self, terms: list[Any], table: Any) -> Any:
         """Return formulaic's matrix of terms without noise."""
-        named = _named(terms)
+        named = table[_named(terms)]
         try:
-            return self._formulaic.Formula(terms).get_model_matrix(table[named], context={}, na_action="raise")
+            with warnings.catch_warnings():
+                # Of categories that are no levels, which would pass for the first one.
+                warnings.simplefilter(
+                    "error", _optional.require("formulaic.errors", extra="formulas").DataMismatchWarning
+                )
+                return self._computed(self._formulaic.Formula(terms), named)
         except Exception as error:
             text = " + ".join(map(str, terms))
             raise ValueError(
-                f"{text!r:.200} cannot be computed ({type(error).__name__}): a value is missing, or a function does "
-                "not take the values of its column. Remove or impute what is missing."
+                f"{text!r:.200} cannot be computed ({type(error).__name__}): a value is missing, a category is not "
+                "among the levels that are named, or a function does not take the values of its column. Remove or "
+                "impute what is missing."
             ) from None
+
+    def _computed(self, formula: Any, table: Any) -> Any:
+        """Return the matrix of a formula of formulaic, or of what an earlier one has learned, of columns that it names.
+
+        Whole numbers and truth values are real numbers in it: of their own types products go beyond the largest number
+        in silence, and a sum of truth values is one. ``C`` takes them as what they are, for the names of categories.
+        """
+        whole, contrasts = self._whole, _optional.require("formulaic.transforms", extra="formulas").TRANSFORMS["C"]
+
+        def C(data: Any, *args: Any, **options: Any) -> Any:
+            own = whole.get(str(getattr(data, "name", "")))
+            # What is missing is refused below.
+            with np.errstate(invalid="ignore"):
+                if own is not None and np.array_equal(data, np.asarray(data).astype(own)):
+                    data = data.astype(own)
+            return contrasts(data, *args, **options)
+
+        return formula.get_model_matrix(_as_real(table), context={"C": C}, na_action="raise")
 
     def _target_of(self, term: Any, table: Any) -> Any:
         if len(term.factors) != 1:
@@ -556,6 +601,37 @@ def _joined_with_target(noised: Noised, pandas: Any) -> Any:
     own = {noised.target_name, getattr(noised.y, "name", None)} - {None, *X.columns}
     # As an array: a column would be matched by row labels.
     return X.assign(**{str(name): np.asarray(noised.y) for name in own})
+
+
+def _whole_types(table: Any) -> dict[str, Any]:
+    """Return the types of the columns of whole numbers and of truth values, by name."""
+    types = _optional.require("pandas", extra="formulas").api.types
+    found: dict[str, Any] = {}
+    for name, dtype in table.dtypes.items():
+        if isinstance(dtype, types.CategoricalDtype):
+            continue
+        if types.is_bool_dtype(dtype):
+            found[str(name)] = np.bool_
+        elif types.is_integer_dtype(dtype):
+            found[str(name)] = np.int64
+    return found
+
+
+def _as_real(table: Any) -> Any:
+    """Return a table whose numbers and truth values are float64, NaN where missing, and whose texts are objects."""
+    pandas = _optional.require("pandas", extra="formulas")
+    types = pandas.api.types
+    made = {}
+    for name, column in table.items():
+        dtype = column.dtype
+        if isinstance(dtype, types.CategoricalDtype) or types.is_complex_dtype(dtype):
+            continue
+        if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
+            numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            made[name] = pandas.Series(numbers, index=column.index, name=name)
+        elif types.is_string_dtype(dtype):
+            made[name] = column.astype(object)
+    return table.assign(**made)
 
 
 def _is_name(factor: Any, name: str) -> bool:

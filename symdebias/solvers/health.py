@@ -337,13 +337,14 @@ class Examination:
             known = self.whole.known or known
         return _large_bias(correction, known, theta, hessian)
 
-    def unarrived(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> tuple[str | None, bool]:
+    def unarrived(self, start: FloatArray | None, theta: FloatArray, penalty: FloatArray) -> tuple[str | None, bool]:
         """Return what is to be said where training has not arrived at the minimum, and whether it is to be warned of.
 
         Parameters
         ----------
         start, theta : array of shape (Q,), float64
-            Where training began and ended.
+            Where training began and ended. Where it went on from earlier records the start is None: at the minimum it
+            need not leave that.
         penalty : array of shape (Q,), float64
             l2 for each.
 
@@ -356,12 +357,16 @@ class Examination:
         _, mean = self._tested(theta)
         gradient = mean + (penalty * theta) @ self._root
         away = _errors_from_zero(gradient, self._root.T @ self._spread(theta, penalty) @ self._root, len(tested))
-        said = self.standstill(start, theta, penalty)
+        said = None if start is None else self.standstill(start, theta, penalty)
         if said is not None or away <= _CERTAIN:
             return said, said is not None
+        if start is None:
+            remedy = "More records may bring it there, or a first block of some thousands, of which steps are learned"
+        else:
+            remedy = "Use more epochs, steps that fit (the default learns them), or m_estimate"
         return (
             f"training has not arrived: theta is about {away:.2g} standard errors of a fit to {len(tested):,} records "
-            "from the minimum. Use more epochs, steps that fit (the default learns them), or m_estimate."
+            f"from the minimum. {remedy}."
         ), away > _FAR
 
     def standstill(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> str | None:

@@ -245,7 +245,7 @@ def continued(
     Warns
     -----
     ConvergenceWarning
-        The fit of a stream is lost so far, by its last records.
+        The fit of a stream is lost so far, or has not arrived, by its last records.
     """
     defaults = {
         name: one.default
@@ -321,9 +321,12 @@ def _trained(
         theta, health = ended.theta, ended.health
         warn_of_inflation(health.inflation, stacklevel=4)
         said: str | None = None
-        if not (ended.descent.on_ball or is_stream):
+        if not ended.descent.on_ball:
             begun_at = ended.run.as_lowered(frame.lifted(ended.descent.start))
-            if covariance is None:
+            if is_stream:
+                said, is_far = ended.examination.unarrived(None, theta, penalty)
+                said = None if said is None else f"so far {said}"
+            elif covariance is None:
                 said, is_far = ended.examination.unarrived(begun_at, theta, penalty)
             else:
                 # Intervals are refused where theta is away, or reach over the distance, and say so.

@@ -313,6 +313,11 @@ def learned_steps(
             left = _shrunk(tried[:, None], gone) ** ((sizes + more) / least) @ away
             left += float(np.sum(squares / sizes)) / (2 * together * (tried + gone))
             first = float(tried[np.argmin(left)])
+    if not math.isfinite(2 * first / least):
+        raise DivergenceError(
+            f"step sizes cannot be learned: what {records.present:,} of the records say of gradients is no finite "
+            "number. Take more records, or give step_size=."
+        )
     scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(freed))
     return StepSize(2 / least, 2 * first / least, 1.0), scaling
 

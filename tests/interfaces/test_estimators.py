@@ -443,7 +443,7 @@ def by_blocks(model, X, y, *, blocks=4, **first):
     return model
 
 
-@pytest.mark.filterwarnings("ignore:training has not arrived")
+@pytest.mark.filterwarnings("ignore:.*training has not arrived")
 @pytest.mark.parametrize("average", [False, True])
 def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
     noised = SIGNED.privatize(X[:4000], SIGNS[:4000], random_state=1)
@@ -462,7 +462,7 @@ def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
 
 
 @pytest.mark.in_turn
-@pytest.mark.filterwarnings("ignore:training has not arrived")
+@pytest.mark.filterwarnings("ignore:.*training has not arrived")
 def test_a_block_without_weights_has_weights_of_1():
     """Also where the first block had others, whose mean gradients are divided by."""
     noised = SIGNED.privatize(X[:4000], SIGNS[:4000], random_state=1)
@@ -538,6 +538,7 @@ def test_what_a_stream_cannot_have_is_refused():
         sd.DebiasedRegressor(solver="sgd").fit(X[:50], SCORES[:50], clusters=np.arange(50) // 5)
 
 
+@pytest.mark.filterwarnings("ignore:.*training has not arrived")
 def test_epochs_of_a_stream_are_said_to_be_one():
     seven, one = (
         sd.DebiasedRegressor(solver="sgd", random_state=0, solver_options={"epochs": epochs}) for epochs in (7, 1)
@@ -547,11 +548,47 @@ def test_epochs_of_a_stream_are_said_to_be_one():
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", ".*training has not arrived")
         one.partial_fit(X[:500], SCORES[:500])
         # Records that come after others take one pass, however many those had.
-        warnings.filterwarnings("ignore", "training has not arrived")
         clone(seven).fit(X[:500], SCORES[:500]).partial_fit(X[500:900], SCORES[500:900])
     np.testing.assert_array_equal(seven.coef_, one.coef_)
+
+
+def test_a_stream_that_has_not_arrived_warns():
+    """Short steps leave the average of a pass at a tenth of the way; learned ones arrive."""
+    for step_size, has_arrived in ((1e-3, False), ("auto", True)):
+        options = {"average": True, "step_size": step_size}
+        model = sd.DebiasedClassifier("squared_margin", solver="sgd", solver_options=options, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            by_blocks(model, X, SIGNS, classes=[-1, 1])
+        told = [str(one.message) for one in caught if one.category is sd.ConvergenceWarning]
+        assert len(told) == (0 if has_arrived else 4)
+        assert model.fit_.notes == tuple(told[3:])
+        assert all(one.startswith("so far training has not arrived") and "More records may" in one for one in told)
+
+
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+def test_a_default_penalty_that_decides_a_coefficient_is_warned_of(solver):
+    small = X[:2000] * [1.0, 1e-5]
+    model = sd.DebiasedClassifier(solver=solver, random_state=0)
+    with pytest.warns(UserWarning, match="the default l2=1e-06 .* numbers as those of number 1. Give l2=0") as caught:
+        model.fit(small, SIGNS[:2000])
+    assert caught[0].filename == __file__
+    table = pd.DataFrame(small, columns=["a", "b"]).assign(c=0.0)
+    with pytest.warns(UserWarning, match="numbers as those of b. Give l2=0"):
+        clone(model).fit(table, SIGNS[:2000])
+    # Without it the unit of a column is none of the fit's.
+    plain = clone(model).set_params(l2=0.0).fit(small, SIGNS[:2000])
+    np.testing.assert_allclose(plain.coef_ * [1.0, 1e-5], clone(plain).fit(X[:2000], SIGNS[:2000]).coef_, rtol=1e-6)
+
+
+def test_steps_are_not_learned_from_a_record():
+    noised = SIGNED.privatize(X[:1000], SIGNS[:1000], random_state=1)
+    model = sd.DebiasedClassifier(release=SIGNED, solver="sgd", random_state=0)
+    with pytest.raises(sd.DivergenceError, match="cannot be learned: what 1 of the records say of gradients is no"):
+        model.partial_fit(noised.X[:1], noised.y[:1])
 
 
 def test_a_stream_that_is_lost_so_far_warns():

@@ -154,6 +154,14 @@ REFUSED = {
     "": "does not have one target",
     "pay ~ age + my col": "is no formula: .* between backquotes: `my col`",
     "pay ~ 1": "names no column. Name one on the right",
+    "pay ~ age + year - offset(year)": r"takes an offset out of the score, in which it is not. Write offset\(-name\)",
+    "pay ~ age + 0*year": "a number does not multiply a column here",
+    "pay ~ age + year*0": "a number does not multiply a column here",
+    # Its column is called year, and has not the coefficient of year.
+    "pay ~ age + 3:year": r"3:year is a column times a number .* or the product as I\(3 \* year\)",
+    # Another category would pass for the first level.
+    "pay ~ age + C(region, levels=['n', 'e'])": "a category is not among the levels that are named",
+    "pay ~ age + I(year & 1)": "is more than a function of columns",
 }
 
 
@@ -161,6 +169,53 @@ REFUSED = {
 def test_what_a_formula_may_not_say(formula):
     with pytest.raises(ValueError, match=REFUSED[formula]):
         sd.Formula(formula, table(), RELEASE)
+
+
+WHOLE = ["int8", "uint8", "int64", "Int8", "int8[pyarrow]"]
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_whole_numbers_are_real_numbers_whatever_their_type(kind):
+    rng = np.random.default_rng(0)
+    plain = table().assign(year=rng.integers(0, 120, 90), time=rng.integers(0, 2, 90) == 1)
+    narrow = plain.assign(year=plain.year.astype(kind))
+    real = plain.assign(year=plain.year.astype(float), time=plain.time.astype(float))
+    release = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year", "region", "time"))
+    text = "pay ~ age + year + I(year**2 - 200) + I(year**20) + I(time + time) + offset(10*year) + region:year"
+    made, expected = sd.Formula(text, narrow, release), sd.Formula(text, real, release)
+    pd.testing.assert_frame_equal(made.X, expected.X)
+    np.testing.assert_array_equal(made.offset, expected.offset)
+    pd.testing.assert_frame_equal(made.columns(narrow[:9]), expected.columns(real[:9]))
+    np.testing.assert_array_equal(made.offsets(narrow[:9]), expected.offsets(real[:9]))
+    np.testing.assert_array_equal(
+        sd.Formula("I(year * 10) ~ age", narrow.rename(columns={"year": "z", "time": "year"}).assign(year=narrow.year),
+                   sd.Release({"age": RELEASE.groups[0][1]})).y, plain.year * 10,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_categories_of_whole_numbers_keep_their_names(kind):
+    data = table().assign(year=np.resize([1, 2, 3], 90), time=np.resize([True, False], 90))
+    narrow = data.assign(year=data.year.astype(kind))
+    release = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year", "time"))
+    made = sd.Formula("pay ~ age + C(year) + I(year**100) + C(time)", narrow, release)
+    assert made.release.columns == ("age", "C(year)[T.2]", "C(year)[T.3]", "I(year ** 100)", "C(time)[T.True]")
+    np.testing.assert_array_equal(made.X["C(year)[T.3]"], data.year == 3)
+    np.testing.assert_array_equal(made.X["I(year ** 100)"], data.year.astype(float) ** 100)
+    # Other records may have them as real numbers.
+    other = narrow.assign(year=data.year.astype(float))[:9]
+    pd.testing.assert_frame_equal(made.columns(other), made.columns(narrow[:9]))
+
+
+@pytest.mark.parametrize("kind", ["object", "string", "category", "string[pyarrow]", "large_string[pyarrow]"])
+def test_texts_are_categories_whatever_their_type(kind):
+    data = table()
+    kept = sd.Formula("pay ~ age + region", data, RELEASE)
+    other = data.assign(region=data.region.astype(kind))
+    pd.testing.assert_frame_equal(sd.Formula("pay ~ age + region", other, RELEASE).X, kept.X)
+    gone = other.assign(region=other.region.where(np.arange(90) != 5))
+    with pytest.raises(ValueError, match="a value is missing"):
+        sd.Formula("pay ~ age + region", gone, RELEASE)
 
 
 def test_a_table_in_the_place_of_the_formula_is_not_shown():
