@@ -20,10 +20,11 @@ from symdebias.derivation.methods import (
     method_of,
     surrogate_parts,
 )
-from symdebias.derivation.surrogates import SurrogateParts
+from symdebias.derivation.surrogates import TAKEN_APART, SurrogateParts
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 
 __all__ = [
+    "TAKEN_APART",
     "Derivation",
     "Exact",
     "Limits",

@@ -38,6 +38,10 @@ from symdebias.transforms.exponential import Mode
 from symdebias.transforms.moments import ARGUMENT, inverse_moments, no_factor_of_waves
 from symdebias.zonal import ZonalNoise
 
+# How losses are taken apart, as a number: another one where surrogates of before would stand for other functions. Until
+# the second, losses of two labels were taken apart about 0.
+TAKEN_APART = 2
+
 # Where parts are looked at to see whether they are even, odd, or vanish, in their units.
 _PROBES = np.linspace(0.05, 7.9, 64)
 # How many standard deviations of scores a range is taken to reach that says nothing of them.
@@ -341,10 +345,6 @@ def _multiplied(
             low, high = map(rational, values)
             middle, half = (low + high) / 2, (high - low) / 2
             pairs += [(sp.Integer(1), zero + middle * slope), (gain * (symbol - middle) / half, half * slope)]
-        elif gain != 1:
-            assert loss.target_values is not None
-            middle = rational(sum(loss.target_values) / 2)
-            pairs += [(sp.Integer(1), zero), (middle + gain * (symbol - middle), slope)]
         else:
             pairs += [(sp.Integer(1), zero), (symbol, slope)]
     else:

@@ -38,7 +38,7 @@ from symdebias.solvers.moments import pays_to_compile, released_moments, require
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, less_middle, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
-from symdebias.solvers.regions import Near, Region, Some
+from symdebias.solvers.regions import Near, Region, Subspace
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.residual_unit import refuse_stray_minimum, scarcely_curved
 from symdebias.solvers.scores import MOVED, ReleasedRecords, known_scores
@@ -536,7 +536,9 @@ class _Search:
             raise
 
     def _constants(self) -> FloatArray:
-        """Return the best constant scores, whose noise is none: those of targets in units that are far from the loss's.
+        """Return the best scores that are the same for all records, which have no noise in them.
+
+        From there a search sets out where the target's unit is far from that of the loss.
 
         Raises
         ------
@@ -544,7 +546,7 @@ class _Search:
             There are none.
         """
         near = replace(
-            self._near_to(np.zeros(len(self.penalty)), math.inf), region=Some(self.checked.correction.intercepts)
+            self._near_to(np.zeros(len(self.penalty)), math.inf), region=Subspace(self.checked.correction.intercepts)
         )
         derivatives, _ = self.checked.derivatives_or_differences(self.metric)
         settled = newton(
@@ -611,8 +613,7 @@ class _Search:
 
     def _near_to(self, centre: FloatArray, reach: float) -> Near:
         """Return what lies within reach of a parameter, measured as the loss asks for."""
-        scores = len(self.corrected.declared.scores)
-        return Near(centre, self.metric, reach, self.region, by_curvature=not scores, scores=scores)
+        return Near(centre, self.metric, reach, self.region, scores=len(self.corrected.declared.scores))
 
     def _minimum(
         self, begin: FloatArray, reach: float, within: float | None, *, seeks: bool = False

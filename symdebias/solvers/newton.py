@@ -13,7 +13,7 @@ from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.records import Derivatives, Records, size_by
 from symdebias.solvers.metric import LEAST_SHARE, positive
-from symdebias.solvers.regions import Near
+from symdebias.solvers.regions import Near, solved
 
 # Steps, and halvings of one step, before a fit is given up.
 _STEPS, _HALVINGS = 60, 20
@@ -130,7 +130,7 @@ def newton(
                 # They are spared one with first derivatives as well, where a part knows that step.
                 gradient_there = gradient + before.hessian @ move + penalty * move + bends.mean(axis=0)
                 again = near.minimiser(end, gradient_there, matrix) - end
-                apart = np.linalg.solve(matrix, (bends - bends.mean(axis=0)).T).T
+                apart = solved(matrix, (bends - bends.mean(axis=0)).T).T
                 off = math.sqrt(sum(length(one) ** 2 for one in apart) / (_PIECES * (_PIECES - 1)))
                 if length(again) <= _POLISHED * scale and off <= _TOLD * scale and allowed(end + again):
                     return root(end + again, before, step, last_of(again), least)
@@ -139,17 +139,21 @@ def newton(
                 return root(end + again, before, step, last_of(again), least)
         if size <= arrived and has_meat and allowed(theta + move):
             return root(theta + move, before, step, size, least)
-        share = 1.0
-        for _ in range(_HALVINGS if near.scores == 1 else _HALVINGS_OF_SEVERAL):
+        share, change, is_lower = 1.0, float(gradient @ move), False
+        slack = 1e-13 * (abs(value) + abs(before.loss) + float(np.sum(np.abs(gradient * theta))))
+        for halving in range(_HALVINGS_OF_SEVERAL if near.scores > 1 else _HALVINGS):
+            if halving >= _HALVINGS and share * abs(change) < slack:
+                # What so short a step changes is rounding: it would be taken, and the next ones as well.
+                break
             point = theta + share * move
             if allowed(point):
                 after = derivatives(point, with_meat and size <= _NEAR)
                 risk = after.loss + 0.5 * float(penalty @ point**2)
-                slack = 1e-13 * (abs(value) + abs(before.loss) + float(np.sum(np.abs(gradient * theta))))
-                if risk <= value + 1e-4 * share * float(gradient @ move) + slack or size <= arrived:
+                is_lower = risk <= value + 1e-4 * share * change + slack or size <= arrived
+                if is_lower:
                     break
             share /= 2
-        else:
+        if not is_lower:
             raise DivergenceError(
                 f"Newton's method found no lower mean corrected loss from theta of norm {_norm(records, theta):.4g} on "
                 f"(step {step}): there is no root near the pilot. Raise l2, use more records, or release with less "

@@ -38,7 +38,7 @@ class Region:
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
-        return theta - _solved(matrix, gradient)
+        return theta - solved(matrix, gradient)
 
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether theta lies on the boundary."""
@@ -50,7 +50,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Some(Region):
+class Subspace(Region):
     """Everywhere for some of the parameters; the others stay where they are."""
 
     places: IntegerArray
@@ -58,7 +58,7 @@ class Some(Region):
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the minimum over these parameters."""
         found = theta.copy()
-        found[self.places] -= _solved(matrix[np.ix_(self.places, self.places)], gradient[self.places])
+        found[self.places] -= solved(matrix[np.ix_(self.places, self.places)], gradient[self.places])
         return found
 
     def moves(self, direction: FloatArray) -> FloatArray:
@@ -111,14 +111,16 @@ class Box(Region):
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return the minimum by bounded least squares."""
-        free = theta - _solved(matrix, gradient)
+        free = theta - solved(matrix, gradient)
         if np.all((free >= self.lower) & (free <= self.upper)):
             return np.asarray(free)
-        root = np.linalg.cholesky(matrix)
-        wanted = lsq_linear(root.T, root.T @ free, (self.lower, self.upper), tol=1e-14)
+        units = _units(matrix)
+        root = np.linalg.cholesky(matrix * np.multiply.outer(units, units))
+        bounds = self.lower / units, self.upper / units
+        wanted = lsq_linear(root.T, root.T @ (free / units), bounds, tol=1e-14)
         # The bounded solver stays inside by a hair: a parameter held by its bound is put on it.
         held = wanted.active_mask
-        return np.where(held < 0, self.lower, np.where(held > 0, self.upper, wanted.x))
+        return np.where(held < 0, self.lower, np.where(held > 0, self.upper, wanted.x * units))
 
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether a parameter has reached a bound."""
@@ -135,15 +137,15 @@ class Near:
     metric: FloatArray
     reach: float  # How far, positive; infinite for no bound.
     region: Region  # What else holds.
-    # Whether the metric is that of the curvature where a search stands, as for a free-form loss, which has no scores.
-    by_curvature: bool = False
-    scores: int = 1  # How many scores a loss has; of several each one is measured by its own curvature.
+    # How many scores a loss has: of several each one is measured by its own curvature, and a free-form loss, which has
+    # none, by that of its parameters.
+    scores: int = 1
 
     def metric_at(self, hessian: FloatArray) -> FloatArray:
         """Return the metric at a point of a mean corrected Hessian."""
-        if self.scores > 1:
-            return of_several_scores(hessian, self.metric, self.scores)
-        return of_curvatures(hessian) if self.by_curvature else self.metric
+        if self.scores == 1:
+            return self.metric
+        return of_several_scores(hessian, self.metric, self.scores) if self.scores else of_curvatures(hessian)
 
     def distance(self, theta: FloatArray) -> float:
         """Return the distance from the centre."""
@@ -177,14 +179,19 @@ class Near:
         return self.distance(theta) >= self.reach * (1 - 1e-6)
 
 
-def _solved(matrix: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Return matrix^-1 gradient for a positive definite matrix.
+def solved(matrix: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return matrix^-1 wanted for a positive definite matrix, and one vector, or several as columns.
 
-    It is solved in units in which the diagonal is about 1, powers of 2: in mixed units pivots are large columns, and
-    parameters that nothing but the matrix holds, such as what all scores have in common, come out of rounding.
+    It is solved in units in which the diagonal is about 1: in mixed units pivots are large columns, and parameters that
+    nothing but the matrix holds, such as what all scores have in common, come out of rounding.
     """
-    units = np.exp2(-np.rint(np.log2(np.diag(matrix)) / 2))
-    return np.asarray(units * np.linalg.solve(matrix * np.multiply.outer(units, units), units * gradient))
+    units = _units(matrix)
+    return np.asarray((np.linalg.solve(matrix * np.multiply.outer(units, units), (wanted.T * units).T).T * units).T)
+
+
+def _units(matrix: FloatArray) -> FloatArray:
+    """Return units of parameters in which the diagonal of a positive definite matrix is about 1, powers of 2."""
+    return np.asarray(np.exp2(-np.rint(np.log2(np.diag(matrix)) / 2)))
 
 
 def region_of(radius: float | None, box: tuple[FloatArray, FloatArray] | None) -> Region:

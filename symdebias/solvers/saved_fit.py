@@ -19,7 +19,7 @@ from symdebias import _files
 from symdebias._domains import seen
 from symdebias.assessment import Certificate
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation import Quadrature, Series, Surrogate, method_of
+from symdebias.derivation import TAKEN_APART, Quadrature, Series, Surrogate, SurrogateParts, method_of
 from symdebias.driver import check_fit
 from symdebias.exceptions import FormatError
 from symdebias.losses import Loss, parsing, writing
@@ -41,6 +41,10 @@ _LOOKED_AT, _SEARCHED = 65, 0.05
 _LONGEST_CERTIFICATE = 10_000
 _MOST_TARGET_VALUES = 10_000
 _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
+
+
+class _Outdated(ValueError):
+    """A fit was saved by a version that meant something else by what it wrote."""
 
 
 # ---- the two ways ----------------------------------------------------------------------------------------
@@ -91,6 +95,10 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
     with place.open("rb") as stream:
         try:
             return _fit_of(kind, *archive.read(stream, _DOCUMENT))
+        except _Outdated as error:
+            raise FormatError(
+                f"{seen(place.name, 80)} is of an earlier version of symdebias, {error}. Fit again."
+            ) from None
         except archive.DAMAGED as error:
             reason = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
             raise FormatError(
@@ -108,7 +116,8 @@ def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) 
     _exactly(document, {"format", "loss", "release", "correction", "fit"} | more, "the description")
     coder = Coder(kind, arrays)
     correction = document["correction"]
-    _exactly(correction, {"method", "order", "nodes", "design", "reason"}, "the correction")
+    entries = {"method", "order", "nodes", "design", "reason"}
+    _exactly(correction, entries | ({"parts"} if "parts" in correction else set()), "the correction")
     # All that is cheap to check comes before anything is derived.
     declared = {"corrected": None, **fields_of(kind, document["fit"], coder, but="corrected")}
     design = _design(coder.decoded(correction["design"]))
@@ -189,6 +198,7 @@ def _correction_document(corrected: CorrectedLoss, coder: Coder) -> dict[str, An
         "nodes": corrected.approach.nodes if isinstance(corrected.approach, Quadrature) else None,
         "reason": corrected.reason,
         "design": coder.encoded(corrected.design, "design"),
+        "parts": TAKEN_APART,
     }
 
 
@@ -228,10 +238,24 @@ def _corrected(loss: Loss, release: Release, correction: Mapping[str, Any], desi
         raise ValueError(f"its method {method} has no design")
     check_fit(loss, release, method)
     if design is not None:
-        _check_parts(
-            design, [part.numbers for part in CorrectedLoss(loss, release, Surrogate()).surrogate_parts.replaced]
-        )
+        found = CorrectedLoss(loss, release, Surrogate()).surrogate_parts
+        _require_known_parts(loss, found, correction.get("parts", 1))
+        _check_parts(design, [part.numbers for part in found.replaced])
     return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes, design=design), reason=reason)
+
+
+def _require_known_parts(loss: Loss, parts: SurrogateParts, way: Any) -> None:
+    """Raise where surrogates stand for parts of a loss that was taken apart in another way than it is now."""
+    if type(way) is not int or not 1 <= way <= TAKEN_APART:
+        raise ValueError(f"its loss is taken apart in the way {way!r:.60}, which is none that is known")
+    # Labels about 0, without a channel that knows classes, are taken apart as they were.
+    values = loss.target_values
+    if (
+        way < TAKEN_APART
+        and values is not None
+        and (parts.labelled.by_class or (len(values) == 2 and sum(values) != 0))
+    ):
+        raise _Outdated("which took losses of such labels apart otherwise: its surrogates would mean other functions")
 
 
 def _check_parts(design: Design, parts: Sequence[Part]) -> None:
@@ -242,10 +266,7 @@ def _check_parts(design: Design, parts: Sequence[Part]) -> None:
     for found, part in zip(design.surrogates, parts, strict=True):
         error = np.abs(found.slope(grid) - part.slope(grid)).max()
         if not error <= (1 + _SEARCHED) * design.slope_bias + ROUNDING * found.size(design.radius):
-            raise ValueError(
-                "its surrogates do not stand for the parts of its loss, which an earlier version of symdebias took "
-                "apart otherwise; fit again"
-            )
+            raise ValueError("its surrogates do not stand for the parts of its loss")
 
 
 def _check_certificate(certificate: Any, fit: Any) -> None:
@@ -305,9 +326,8 @@ def _check_fields(fit: Any) -> None:
         ):
             raise ValueError(f"the factors of its bound on the bias are no array of (m, {size}, r) finite numbers")
         if inference.has_bias and factors is None and inference.levelling is not None:
-            raise ValueError(
-                "it was saved by an earlier version of symdebias, and what that says of scores that level off under a "
-                "bias would make intervals here too short; fit again"
+            raise _Outdated(
+                "and what that says of scores that level off under a bias would make intervals here too short"
             )
         curving = inference.curving
         if curving is not None and (

@@ -170,18 +170,15 @@ class _Drawn:
     def with_far(self, far: IntegerArray) -> tuple[FloatArray, ...]:
         """Return the arrays of `ScoreSample`: of these records and of all that are far, each taken once."""
         source, is_near = self.source, np.isin(self.places, far, assume_unique=True, invert=True)
-        near = self.places[is_near]
-        of_near, of_far = (
-            source.weights[places] if len(source.weights) else np.ones(len(places)) for places in (near, far)
-        )
-        mass, rest = float(of_near.sum()), max(0.0, source.total - float(of_far.sum()))
-        chances = np.concatenate([of_near * (rest / mass if mass > 0 else 0.0), of_far])
         if self.kept is None:
-            columns = _columns((source, near), (source, far))
+            some = (source, self.places[is_near]), (source, far)
         else:
             others = source.taken(far)
-            columns = _columns((self.kept, np.flatnonzero(is_near)), (others, np.arange(len(others))))
-        rows, target, own = columns
+            some = (self.kept, np.flatnonzero(is_near)), (others, np.arange(len(others)))
+        of_near, of_far = (one.weights[places] if len(one.weights) else np.ones(len(places)) for one, places in some)
+        mass, rest = float(of_near.sum()), max(0.0, source.total - float(of_far.sum()))
+        chances = np.concatenate([of_near * (rest / mass if mass > 0 else 0.0), of_far])
+        rows, target, own = _columns(*some)
         return rows, target, _as_chances(chances), own
 
 

@@ -112,12 +112,12 @@ def deconvolved(
     return Scores(values, _most_likely(found, _reached(edges, values, math.sqrt(noise)), seen))
 
 
-def _reached(edges: FloatArray, values: FloatArray, noise: float) -> FloatArray:
-    """Return the chances of the cells between edges given values under normal noise of a deviation, shape (c, v)."""
+def _reached(edges: FloatArray, values: FloatArray, deviation: float) -> FloatArray:
+    """Return the chances of the cells between edges given values under normal noise, shape (c, v)."""
     found = np.empty((len(edges) - 1, len(values)))
     for part in parts_of(len(found), len(values), _NUMBERS):
         below = edges[part.start : part.stop + 1, None] - values
-        below /= noise
+        below /= deviation
         ndtr(below, out=below)
         np.subtract(below[1:], below[:-1], out=found[part])
     return found

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import optimize
 
 from symdebias._domains import POSITIVE
 from symdebias.solvers import minimise_in_ball, regions
@@ -172,3 +173,19 @@ BAD = [
 def test_arguments_that_are_refused(change, message):
     with pytest.raises((TypeError, ValueError), match=message):
         minimise_in_ball(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e8, 1e16, 1e24])
+def test_bounds_hold_the_minimum_in_columns_of_units_far_apart(unit):
+    rng = np.random.default_rng(0)
+    rows, units = rng.normal(size=(50, 3)), np.array([unit, 1.0, 1 / unit])
+    rows[:, 1] += 0.8 * rows[:, 0]
+    wanted = rows @ [1.0, -0.5, 0.2] + rng.normal(size=50)
+    bounds = np.full(3, 0.3)
+    inside = optimize.lsq_linear(rows, wanted, (-bounds, bounds), tol=1e-14).x
+    scaled = rows * units
+    box = regions.Box(-bounds / units, bounds / units)
+    found = box.minimiser(np.zeros(3), -scaled.T @ wanted, scaled.T @ scaled)
+    # Without bounds the first and the second are beyond them.
+    np.testing.assert_allclose(found * units, inside, atol=1e-9)
+    assert box.on_boundary(found)

@@ -373,7 +373,7 @@ def test_factors_of_biases_are_kept_and_files_without_them_are_read(logistic_fit
     np.testing.assert_allclose(earlier.combinations(weights).bias_bound, logistic_fit.bias_bound.sum())
     inside["levelling"] = {"array": "levels"}
     changed = {**parts, "fit.json": json.dumps(document).encode(), "levels.npy": array(np.eye(2))}
-    refused(tmp_path / "fit", packed(changed), "was saved by an earlier version of symdebias")
+    refused(tmp_path / "fit", packed(changed), r"is of an earlier version of symdebias, .* Fit again\.$")
 
 
 def test_a_certificate_is_kept_as_what_a_file_says(tmp_path):
@@ -785,3 +785,27 @@ def test_surrogates_of_other_parts_of_a_loss_are_refused(tmp_path):
     forged.save(tmp_path / "other.fit")
     with pytest.raises(sd.FormatError, match="do not stand for the parts of its loss"):
         sd.Fit.load(tmp_path / "other.fit")
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (0, 1)])
+def test_surrogates_of_labels_that_were_taken_apart_otherwise_are_refused(values, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 1))
+    y = np.where(rng.random(800) < 1 / (1 + np.exp(-X[:, 0])), *values[::-1]).astype(float)
+    noised = sd.Release({"a": sd.GaussianMechanism.from_scale(0.5)}).privatize(X, y, random_state=0)
+    loss = sd.losses.logistic().recoded(values)
+    fit = sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
+    fit.save(tmp_path / "fit")
+    parts = parts_of((tmp_path / "fit").read_bytes())
+    document = json.loads(parts["fit.json"])
+    for way, message in ((7, "way 7, which is none that is known"), (0, "way 0"), ("2", "way '2'"), (True, "way True")):
+        document["correction"]["parts"] = way
+        refused(tmp_path / "fit", packed({**parts, "fit.json": json.dumps(document).encode()}), message)
+    # As the version before wrote it.
+    del document["correction"]["parts"]
+    earlier = packed({**parts, "fit.json": json.dumps(document).encode()})
+    if sum(values) == 0:
+        (tmp_path / "fit").write_bytes(earlier)
+        assert sd.Fit.load(tmp_path / "fit").corrected.design == fit.corrected.design
+    else:
+        refused(tmp_path / "fit", earlier, r"is of an earlier version of symdebias, .* other functions\. Fit again\.$")
