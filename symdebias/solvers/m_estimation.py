@@ -365,8 +365,8 @@ def _require_decided(records: Records, metric: FloatArray) -> None:
     names = correction.design.parameters
     if correction.release.fit_intercept:
         _require_near_zero(records, metric[: len(names), : len(names)])
-    if not correction.is_exact and (empty := np.flatnonzero(np.diag(metric) == 0)).size:
-        # An exact correction leaves their parameters where they are; a surrogate has no design for them.
+    if (empty := np.flatnonzero(np.diag(metric) == 0)).size:
+        # Rounding would say where they end.
         without = ", ".join(names[place % len(names)] for place in empty[:_NAMED])
         more = f" and {len(empty) - _NAMED} more" if len(empty) > _NAMED else ""
         raise DivergenceError(
