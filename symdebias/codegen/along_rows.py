@@ -17,9 +17,8 @@ from numba.core import cgutils
 from symdebias.codegen import vectors
 from symdebias.codegen.vectors import asked_for, data_of, loaded, parted, shuffled, stored, vector_of
 
-# Rows of fewer columns a processor fetches in time by itself (measured at 2 to 64 columns); and how many numbers ahead
-# of those that are summed others are asked for: 128 KB, far enough for memory, and little enough for a cache.
-_FEWEST_ASKED_FOR, _AHEAD = 9, 2**14
+# Rows of fewer columns a processor fetches in time by itself (measured at 2 to 64 columns).
+_FEWEST_ASKED_FOR = 9
 
 
 def filled(builder: Any, vector: Any, width: int) -> Any:
@@ -65,15 +64,16 @@ def by_fours(
     each : callable
         Writes what is done with some rows. It is told which of them the first of these is, and where all of them begin.
     asked : range
-        The numbers for which the processor is asked, from the first of four rows on.
+        Of the numbers of four rows those for which the processor is asked, as many rows ahead as there are.
     """
     index = count.type
 
     def some(n: Any, size: int) -> None:
         first = builder.mul(builder.add(start, n), index(stride))
         if size == 4:
+            ahead = builder.add(first, builder.mul(count, index(stride))) if asked else first
             for number in asked[::8]:
-                asked_for(builder, data, builder.add(first, index(number)))
+                asked_for(builder, data, builder.add(ahead, index(number)))
         each(n, [builder.add(first, index(row * stride)) for row in range(size)])
 
     fours = builder.udiv(count, index(4))
@@ -261,11 +261,11 @@ def text(columns: int, stride: int) -> str:
     """Return the definitions of what is made for so many columns, the first ones, of an array that has as many."""
     size = 4 * stride if stride >= _FEWEST_ASKED_FOR else 0
     # Half of it while scores are computed, which takes as long as the rest.
-    half = _AHEAD + size // 16 * 8
+    half = size // 16 * 8
     made = {
-        "score_rows": ("scoring", f"{columns}, {stride}, range({_AHEAD}, {half})", f"{columns}"),
+        "score_rows": ("scoring", f"{columns}, {stride}, range({half})", f"{columns}"),
         "measure_rows": ("measuring", f"{columns}, {stride}", f"{columns}"),
-        "sum_rows": ("summing", f"{columns}, {stride}, range({half}, {_AHEAD + size})", f"{columns}"),
+        "sum_rows": ("summing", f"{columns}, {stride}, range({half}, {size})", f"{columns}"),
     }
     lines = "\n".join(
         f"{name} = plainly_{what}({plain}) if config.DISABLE_JIT else intrinsic({what}({own}))"
