@@ -178,9 +178,7 @@ SCORE_FITS = {
 @pytest.mark.parametrize("seed", [1, 5])
 @pytest.mark.parametrize("loss", list(SCORE_FITS))
 def test_units_decide_no_root_of_a_score(loss, seed):
-    """The root of least squares was refused beyond a length of 3 in the target's unit (seed 5), and in units of 1e6 a
-    search from 0 for that of the quartic loss took steps too short to arrive.
-    """
+    """How far a root lies is told in the target's unit, and how far first steps of a search go in the gradient's."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 2))
     score = X @ [0.9, -0.6] + 0.3
