@@ -201,7 +201,9 @@ class Debiased(_base.BaseEstimator):
         """Warn where the default l2 decides a coefficient, as that of a column of small numbers."""
         if self.release is not None or self.l2 is not None or "l2" in (self.solver_options or {}):
             return
-        squares = np.mean(np.square(X), axis=0)
+        # No matrix of squares is made. What is too large to be squared is refused by the solver.
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X)
         small = np.flatnonzero((squares > 0) & (squares * _MUCH < _L2_OF_TRUE_RECORDS))
         if small.size:
             names = getattr(self, "feature_names_in_", [f"number {place}" for place in range(len(squares))])

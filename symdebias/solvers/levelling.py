@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from symdebias._arrays import FloatArray
 from symdebias._fieller import fieller_variance
 from symdebias.codegen.score.program import ScoreProgram
+from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
 from symdebias.losses.shifts import centred, ignores_shifts
@@ -508,7 +509,6 @@ class _Designs:
     growth: float  # How many times as much noise of the score it was designed for as there is.
     error: MeanError | None  # Its own; None on a sphere.
     error_here: FloatArray
-    multipliers: list[float]  # Means of what parts of the loss are multiplied with.
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray, known: ReleasedRecords | None) -> "_Designs | None":
@@ -519,12 +519,7 @@ class _Designs:
         own = float(np.mean(known.variances(theta)))
         growth = max(1.0, design.score_variance / own) if own > 0 else 1.0
         error = MeanError(known, records.correction) if known.zonal is None else None
-        sample = known.sample_of()
-        multipliers = [
-            float(sample.chances @ estimated_multiplier(records.correction, part.multiplier, sample.target))
-            for part in known.parts.replaced
-        ]
-        return cls(known, design, growth, error, np.zeros(0) if error is None else error.at(theta), multipliers)
+        return cls(known, design, growth, error, np.zeros(0) if error is None else error.at(theta))
 
     def levels_off(self, shape: _Shape) -> bool:
         """Whether a bound on a bias that is by the curvature at the estimate may be far too small.
@@ -533,25 +528,28 @@ class _Designs:
         parted the records; those of waves change signs. The curvature of the loss along theta is found by the estimated
         true scores, E[l''(u) u^2], at the estimate, and where scores are a quarter longer.
         """
-        if self.error is not None:
-            return False
         theta = shape.theta
-        if not theta.any():
+        if self.error is not None or not theta.any():
             return False
-        here, curvature = self._bend(theta, 1.0), float(theta @ shape.here.hessian @ theta)
+        here, longer = self._bends(shape.records.correction, theta, (1.0, _LONGER))
+        curvature = float(theta @ shape.here.hessian @ theta)
         # Of few records another curvature may be their chance alone.
         error = _ERRORS * shape.error_along(theta)
         low, high = _OF_THE_LOSS
         is_its_own = low * (curvature - error) <= here <= high * (curvature + error)
-        return not (is_its_own and self._bend(theta, _LONGER) >= _STILL_BENT * here)
+        return not (is_its_own and longer >= _STILL_BENT * here)
 
-    def _bend(self, theta: FloatArray, times: float) -> float:
-        scores = self.known.scores(theta)
-        bend, values = 0.0, scores.values
-        for part, multiplier in zip(self.known.parts.replaced, self.multipliers, strict=True):
-            low, high = (part.numbers.slope(times * side * values) for side in (1 - _STEP, 1 + _STEP))
-            bend += multiplier * float(scores.chances @ (values * (high - low)))
-        return bend / (2 * _STEP * times)
+    def _bends(self, correction: Correction, theta: FloatArray, lengths: Sequence[float]) -> FloatArray:
+        """Return E[l''(t u) u^2] over estimated true scores u of theta, for scores so many times t as long."""
+        sample, scores = self.known.sample_of(), self.known.scores(theta)
+        found, times = np.zeros(len(lengths)), np.array(lengths)
+        for part in self.known.parts.replaced:
+            low, high = (
+                part.numbers.slope(side * np.multiply.outer(times, scores.values)) for side in (1 - _STEP, 1 + _STEP)
+            )
+            multiplier = sample.chances @ estimated_multiplier(correction, part.multiplier, sample.target)
+            found += multiplier * ((high - low) @ (scores.chances * scores.values))
+        return np.asarray(found / (2 * _STEP * times))
 
     def bias(self, shape: _Shape, theta: FloatArray, hessian: FloatArray, place: int) -> float:
         """Return a bound on what the surrogate of a shape adds to e_j'H^-1 g at theta; infinite without a curvature."""

@@ -862,3 +862,11 @@ def test_labels_that_are_no_numbers_are_refused_without_a_warning(hole):
     y[5] = hole
     with pytest.raises(ValueError, match="Input y contains"):
         sd.DebiasedClassifier(release=sd.Release(sd.GaussianMechanism.from_scale(0.1))).fit(X, y)
+
+
+def test_numbers_too_large_to_be_squared_are_refused_by_their_row_without_a_release():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    X[3, 1] = 1e200
+    with pytest.raises(ValueError, match="X has a value in row 3 that is too large"):
+        sd.DebiasedClassifier(method="none").fit(X, y)
