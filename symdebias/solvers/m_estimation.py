@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_codes, require_squares
+from symdebias._arrays import FloatArray, IntegerArray, check_same_index, cluster_codes, require_squares
 from symdebias._blas import one_thread
 from symdebias._domains import NON_NEGATIVE, RADIUS, check_flag
 from symdebias._progress import progress_bar
@@ -462,7 +462,7 @@ class _Estimate:
     root: Root
     hessian: str
     pilot: Pilot | None
-    start: str  # Where the search began: "given", "zero", "least squares", "constants" or "pilot".
+    start: str  # Where the search began: "given", "zero", "least squares", "constants", "score by score" or "pilot".
     stages: int
     health: Health
 
@@ -512,8 +512,9 @@ class _Search:
     def _without_pilot(self) -> tuple[tuple[CorrectedLoss, Records, Root, str], str]:
         """Return the minimum next to a start, and which that was: the one that was given, or zero.
 
-        Far from the residuals a loss may have no curvature: of residuals it is that next to least squares where nothing
-        was found from zero, and of several scores that next to the best constants.
+        Far from the residuals a loss may have no curvature: where nothing was found from zero, that of residuals is
+        begun anew at least squares, and one of several scores at the best constants, all scores at once and then one
+        after another.
 
         Raises
         ------
@@ -525,32 +526,47 @@ class _Search:
         try:
             return self._minimum(self.region.inside(np.zeros(len(self.penalty))), math.inf, math.inf), "zero"
         except DivergenceError:
-            other = ""
             with contextlib.suppress(SymdebiasError):
                 if self.known is not None and self.known.parts.is_residual:
-                    begin, other = self.known.least_squares(self.penalty), "least squares"
-                elif len(self.corrected.declared.scores) > 1 and len(self.checked.correction.intercepts):
-                    begin, other = self._constants(), "constants"
-                if other:
-                    return self._minimum(self.region.inside(begin), math.inf, math.inf), other
+                    begin = self.known.least_squares(self.penalty)
+                    return self._minimum(self.region.inside(begin), math.inf, math.inf), "least squares"
+                if len(self.corrected.declared.scores) > 1 and len(self.checked.correction.intercepts):
+                    return self._from_constants()
             raise
 
-    def _constants(self) -> FloatArray:
-        """Return the best scores that are the same for all records, which have no noise in them.
+    def _from_constants(self) -> tuple[tuple[CorrectedLoss, Records, Root, str], str]:
+        """Return the minimum next to scores that are the same for all records, and "constants" or "score by score".
 
-        From there a search sets out where the target's unit is far from that of the loss.
+        Constants have no noise in them, and are the same in all units of the target: from there a search sets out
+        where that unit is far from that of the loss.
 
         Raises
         ------
         DivergenceError
-            There are none.
+            There is none.
         """
-        near = replace(
-            self._near_to(np.zeros(len(self.penalty)), math.inf), region=Subspace(self.checked.correction.intercepts)
-        )
+        intercepts = self.checked.correction.intercepts
+        constants = self._over(intercepts, np.zeros(len(self.penalty)))
+        with contextlib.suppress(DivergenceError):
+            return self._minimum(self.region.inside(constants), math.inf, math.inf), "constants"
+        # A scale that varies along noise has curvatures that a mean far from the targets drowns.
+        begin = constants
+        for block in np.split(np.arange(len(self.penalty)), len(intercepts)):
+            begin = self._over(np.union1d(block, intercepts), begin)
+        return self._minimum(self.region.inside(begin), math.inf, math.inf), "score by score"
+
+    def _over(self, places: IntegerArray, begin: FloatArray) -> FloatArray:
+        """Return the minimum over some of the parameters, whose last step may be short.
+
+        Raises
+        ------
+        DivergenceError
+            There is none.
+        """
+        near = replace(self._near_to(begin, math.inf), region=Subspace(places))
         derivatives, _ = self.checked.derivatives_or_differences(self.metric)
         settled = newton(
-            self.checked, derivatives, near.centre, self.penalty, near, arrived=_ROUGH, with_meat=False,
+            self.checked, derivatives, begin, self.penalty, near, arrived=_ROUGH, with_meat=False,
             has_noisy_curvature=False,
         )  # fmt: skip
         return settled.theta

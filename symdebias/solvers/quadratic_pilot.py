@@ -209,7 +209,8 @@ def estimated_multiplier(correction: Correction, expression: sp.Expr, target: Fl
     known |= {symbol: labelled.gain for symbol in expression.free_symbols if symbol not in known}
     names = tuple(symbol for symbol in known if symbol in expression.free_symbols)
     if not names:
-        return np.full(len(target), float(expression))
+        # One number for all of them takes no room.
+        return np.broadcast_to(float(expression), len(target))
     return np.array(numeric(expression, names)(*(known[name] for name in names)), dtype=float)
 
 

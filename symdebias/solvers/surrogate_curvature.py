@@ -14,15 +14,19 @@ import numpy as np
 from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._rows import parts_of
 from symdebias.correction import Correction
 from symdebias.solvers.held import Frame
 from symdebias.solvers.metric import definite
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
+from symdebias.solvers.score_sample import ScoreSample
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import Part, Scores, Surrogate
 
 # Released scores for which the distribution of true ones is worked out; between them it is read off by lines.
 _RELEASED = 300
+# Arrays of a part of the records that are at hand at a time, and chances that are worked out at a time.
+_AT_ONCE, _CHANCES = 4, 2**13
 # The share of noise in the second moment of a released direction up to which its records tell of it.
 _MOST_NOISE = 0.3
 # How many of its standard errors a share is to be above what is allowed.
@@ -86,6 +90,78 @@ class ReleasedGrid:
         """Return what lines between numbers at the values come to at `places`."""
         below, shares = places
         return np.asarray(numbers[below] + shares * np.diff(numbers)[below])
+
+
+@dataclass(frozen=True)
+class ReleasedScores:
+    """What released scores (residuals) say of true ones at a parameter.
+
+    Attributes
+    ----------
+    sample : ScoreSample
+        The records that scores are estimated from.
+    theta : array of shape (q,), float64
+        The parameter.
+    is_residual : bool
+        Whether the target is taken off scores.
+    grid : ReleasedGrid
+        Released scores.
+    true : Scores
+        The distribution of true ones.
+    variance : float
+        The noise of a released score.
+    """
+
+    sample: ScoreSample
+    theta: FloatArray
+    is_residual: bool
+    grid: ReleasedGrid
+    true: Scores
+    variance: float
+
+    @classmethod
+    def of(cls, known: ReleasedRecords, theta: FloatArray, *, quick: bool = False) -> "ReleasedScores":
+        """Return what those of the records that scores are estimated from say.
+
+        Parameters
+        ----------
+        known : ReleasedRecords
+            What is known of true scores, not on a sphere.
+        theta : array of shape (q,), float64
+            The parameter.
+        quick : bool
+            As for `ReleasedRecords.scores`.
+        """
+        sample, is_residual = known.sample_of(), known.parts.is_residual
+        grid = ReleasedGrid.of(_released(sample, theta, is_residual, slice(None)))
+        variance = known.score_variance(theta) + known.target_noise
+        return cls(sample, theta, is_residual, grid, known.scores(theta, quick=quick), variance)
+
+    def means(self, numbers: FloatArray) -> FloatArray:
+        """Return the means of numbers at true scores given each of the grid.
+
+        Parameters
+        ----------
+        numbers : array of shape (v, k), float64
+            Some numbers for each of the values of `true`.
+
+        Returns
+        -------
+        array of shape (grid, k), float64
+        """
+        released = self.grid.values
+        found = np.empty((len(released), numbers.shape[1]))
+        for part in parts_of(len(released), len(numbers), _CHANCES):
+            found[part] = _chances_given(self.true, released[part], self.variance) @ numbers
+        return found
+
+    def places(self, part: slice) -> tuple[IntegerArray, FloatArray]:
+        """Return where the released scores of a part of the sample are on the grid; see `ReleasedGrid.places`."""
+        return self.grid.places(_released(self.sample, self.theta, self.is_residual, part))
+
+
+def _released(sample: ScoreSample, theta: FloatArray, is_residual: bool, part: slice) -> FloatArray:
+    return np.asarray(sample.rows[part] @ theta - (sample.target[part] if is_residual else 0.0))
 
 
 @dataclass(frozen=True)
@@ -216,40 +292,56 @@ class ExcessCurvature:
         known, theta = self.known, self.theta
         sample = known.sample_of()
         curved = self._at_released(curvatures)
-        weights = sample.chances * curved
-        own = sample.products(weights) - known.noise * weights.sum()
+        own = np.zeros((len(theta), len(theta)))
+        for part in sample.parts():
+            weights = sample.chances[part] * curved[part]
+            own += (sample.rows[part] * weights[:, None]).T @ sample.rows[part] - known.noise * weights.sum()
         own += np.diag(np.broadcast_to(penalty, len(theta)))
         of_noise, turned = eigh(self.frame.freed(known.noise), definite(self.frame.freed(known.metric)))
         turned = self.frame.directions(turned[:, of_noise <= _MOST_NOISE])
         if not turned.size:
             return (1 - sign) / 2, 0.0, np.zeros(len(theta))
-        shares, directions = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
-        end = -1 if sign > 0 else 0
-        found = (float(shares[end]), 0.0, np.asarray(turned @ directions[:, end]))
+        shares, turns = eigh(turned.T @ (own + own.T) @ turned / 2, turned.T @ hessian @ turned)
         # Far records may make a share as large as they are few, and hide what others say of another direction.
-        clearest = -math.inf
-        for share, turn in zip(shares, directions.T, strict=True):
-            direction = np.asarray(turned @ turn)
-            each = ((sample.rows @ direction) ** 2 - direction @ known.noise @ direction) * curved
-            spread = sample.chances * (each - sample.chances @ each)
-            error = math.sqrt(float(spread @ spread))
-            if sign * share - ERRORS_OF_SHARE * error > clearest:
-                clearest, found = sign * share - ERRORS_OF_SHARE * error, (float(share), error, direction)
-        return found
+        directions = turned @ turns
+        errors = self._errors(directions, curved)
+        clearest = int(np.argmax(sign * shares - ERRORS_OF_SHARE * errors))
+        return float(shares[clearest]), float(errors[clearest]), directions[:, clearest]
+
+    def _errors(self, directions: FloatArray, curved: FloatArray) -> FloatArray:
+        """Return the standard errors of mean curvatures in some directions, the columns of an array.
+
+        Parameters
+        ----------
+        directions : array of shape (q, k), float64
+            The directions.
+        curved : array of shape (m,), float64
+            The curvature of each record that scores are estimated from.
+        """
+        sample = self.known.sample_of()
+        of_noise = np.einsum("ik,ij,jk->k", directions, self.known.noise, directions)
+
+        def each(part: slice) -> FloatArray:
+            return np.asarray(((sample.rows[part] @ directions) ** 2 - of_noise) * curved[part, None])
+
+        parts = list(sample.parts(_AT_ONCE * directions.shape[1]))
+        mean = sum(sample.chances[part] @ each(part) for part in parts)
+        return np.sqrt(sum(sample.chances[part] ** 2 @ (each(part) - mean) ** 2 for part in parts))
 
     def _at_released(self, curvatures: list[FloatArray]) -> FloatArray:
         """Return the mean curvature given the released score of each record that scores are estimated from."""
-        grid, released, given = self._given
-        found, numbers = np.zeros(len(released)), [given @ one for one in curvatures]
-        for part in self.known.sample_of().parts():
-            places = grid.places(released[part])
+        released = self._released
+        numbers = released.means(np.stack(curvatures, axis=1)).T
+        found = np.zeros(len(released.sample.rows))
+        for part in released.sample.parts():
+            places = released.places(part)
             for multiplier, one in zip(self.multipliers, numbers, strict=True):
-                found[part] += multiplier[part] * grid.between(one, places)
+                found[part] += multiplier[part] * released.grid.between(one, places)
         return found
 
     @functools.cached_property
-    def _given(self) -> tuple[ReleasedGrid, FloatArray, FloatArray]:
-        return given_released(self.known, self.theta)
+    def _released(self) -> ReleasedScores:
+        return ReleasedScores.of(self.known, self.theta)
 
 
 def _curvatures(
@@ -301,36 +393,6 @@ def _half_wave(surrogate: Surrogate) -> float:
     waves = surrogate.frequency * np.arange(1.0, len(surrogate.cosines) + 1)
     sizes = waves**2 * np.hypot(surrogate.cosines, surrogate.sines)
     return math.pi * float(sizes.sum() / (sizes @ waves)) if sizes.any() else 0.0
-
-
-def given_released(
-    known: ReleasedRecords, theta: FloatArray, *, quick: bool = False
-) -> tuple[ReleasedGrid, FloatArray, FloatArray]:
-    """Return what released scores (residuals) say of true ones at a parameter.
-
-    Parameters
-    ----------
-    known : ReleasedRecords
-        What is known of true scores, not on a sphere.
-    theta : array of shape (q,), float64
-        The parameter.
-    quick : bool
-        As for `ReleasedRecords.scores`.
-
-    Returns
-    -------
-    grid : ReleasedGrid
-        Released scores.
-    released : array of shape (m,), float64
-        Those of the records that scores are estimated from.
-    given : array of shape (k, v), float64
-        The chances of the values of ``known.scores(theta, quick=quick)`` given each of the grid.
-    """
-    sample = known.sample_of()
-    released = sample.rows @ theta - (sample.target if known.parts.is_residual else 0.0)
-    grid = ReleasedGrid.of(released)
-    variance = known.score_variance(theta) + known.target_noise
-    return grid, released, _chances_given(known.scores(theta, quick=quick), grid.values, variance)
 
 
 def _chances_given(scores: Scores, released: FloatArray, noise: float) -> FloatArray:

@@ -9,7 +9,7 @@ from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
-from symdebias.solvers.surrogate_curvature import given_released
+from symdebias.solvers.surrogate_curvature import ReleasedScores
 
 
 class MeanError:
@@ -52,17 +52,18 @@ class MeanError:
     def _at(self, theta: FloatArray) -> FloatArray:
         known = self._known
         # A glance is enough for a mean, and an interval asks for it at several places.
-        sample, values = known.sample_of(), known.scores(theta, quick=True).values
-        grid, released, given = given_released(known, theta, quick=True)
+        released = ReleasedScores.of(known, theta, quick=True)
+        sample, grid, values = released.sample, released.grid, released.true.values
         has_widths = bool((np.diff(grid.values) > 0).all())
-        means = [
-            given @ (surrogate.slope(values) - part.numbers.slope(values))
+        errors = [
+            surrogate.slope(values) - part.numbers.slope(values)
             for part, surrogate in zip(known.parts.replaced, self._surrogates, strict=True)
         ]
+        means = released.means(np.stack(errors, axis=1)).T
         slopes = [np.gradient(mean, grid.values) if has_widths else np.zeros_like(mean) for mean in means]
         total, bend = np.zeros(len(theta)), 0.0
         for some in sample.parts():
-            places, chances = grid.places(released[some]), sample.chances[some]
+            places, chances = released.places(some), sample.chances[some]
             for multiplier, mean, slope in zip(self._multipliers, means, slopes, strict=True):
                 weights = chances * multiplier[some]
                 total += (weights * grid.between(mean, places)) @ sample.rows[some]

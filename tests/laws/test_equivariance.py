@@ -276,6 +276,21 @@ def test_units_of_the_target_change_nothing_for_a_location_and_a_log_scale(scale
         assert curvature == pytest.approx(found[0][1], rel=1e-3)
 
 
+@pytest.mark.parametrize("seed", [12, 31])
+def test_a_location_that_varies_by_much_leads_to_its_log_scale_in_every_unit(seed):
+    """From the best constants at once Newton's steps found nothing, so that targets in millionths were refused."""
+    rng, found = np.random.default_rng(seed), []
+    X = rng.uniform(-1.7, 1.7, (5_000, 2))
+    y = X @ [2.5, -1.5] + 1 + np.exp(X @ [0.4, -0.5] - 0.3) * rng.normal(size=5_000)
+    noised = X + 0.5 * rng.normal(size=X.shape)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), fit_intercept=True)
+    for unit, start in [(1.0, "zero"), (1e-6, "score by score")]:
+        fit = sd.m_estimate(sd.debias(HETEROSCEDASTIC, release), noised, unit * y)
+        assert fit.diagnostics["start"] == start
+        found.append(fit.theta * [[1 / unit], [1]] - [[0, 0, 0], [0, 0, np.log(unit)]])
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+
+
 def test_what_classes_have_in_common_is_0_in_all_units():
     """Equations in mixed units left it to the rounding of large columns: of the small one it was .004."""
     rng = np.random.default_rng(0)
