@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import cho_factor, cho_solve
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
@@ -402,6 +402,7 @@ def of_records(
         covariance *= records.present / max(records.present - size, 1)
     places, large = looked.with_much(sums, besides=far, most=most - len(far))
     told, before = np.zeros((len(far) + len(places), size)), deciding_each(sums[0], sums[2])
+    factor = cho_factor(whole)
     # Those looked at stand for as many as they are apart, and those that are left out for themselves.
     left_out = np.concatenate([far, places])
     counted = looked.stride * _are_among(left_out, records.every(looked.stride)) if len(left_out) else left_out
@@ -414,7 +415,7 @@ def of_records(
             before = deciding_each(sums[0], sums[2])
         if at >= 0 and not _has_much(curvature, whole):
             continue
-        kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
+        kept, plain = _left_out(curvature, gradient, whole, factor, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         sums = sums + _powers((kept / units)[:, None]) - counted[index] * _powers((plain / units)[:, None])
         told[index] = _told(inverse, curvature)
@@ -529,7 +530,7 @@ def _largest(moves: FloatArray) -> FloatArray:
 
 def _has_much(curvature: FloatArray, whole: FloatArray) -> bool:
     """Whether a record has much of the curvature of all in some direction."""
-    return float(eigh(curvature, whole, eigvals_only=True)[-1]) > _MUCH_LEVERAGE
+    return not _is_positive(_MUCH_LEVERAGE * whole - curvature)
 
 
 def _are_among(places: IntegerArray, some: slice | IntegerArray) -> IntegerArray:
@@ -593,12 +594,13 @@ def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[In
 
 
 def _left_out(
-    curvature: FloatArray, gradient: FloatArray, whole: FloatArray, name: str
+    curvature: FloatArray, gradient: FloatArray, whole: FloatArray, factor: Any, name: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return what leaving some records out does to theta, and what a plain sandwich takes for it.
 
     `curvature` and `gradient` are the sums of their weighted Hessians and gradients, with the penalty's share; `whole`
-    the sum of all records' weighted Hessians, with the penalty; `name` what they are called.
+    the sum of all records' weighted Hessians, with the penalty, and `factor` its `cho_factor`; `name` what they are
+    called.
 
     Raises
     ------
@@ -606,12 +608,21 @@ def _left_out(
         Without them there is hardly any curvature in some direction.
     """
     left = whole - curvature
-    if not float(eigh(left, whole, eigvals_only=True)[0]) > _LEAST_LEFT:
+    if not _is_positive(left - _LEAST_LEFT * whole):
         raise InferenceError(
             f"without {name} hardly anything holds theta: it decides a parameter by itself, and nothing says how far "
             "others scatter about it. Leave out or bound columns that vary there alone, or give l2."
         )
-    return np.asarray(np.linalg.solve(left, gradient)), np.asarray(np.linalg.solve(whole, gradient))
+    return cho_solve(cho_factor(left), gradient), cho_solve(factor, gradient)
+
+
+def _is_positive(matrix: FloatArray) -> bool:
+    """Whether a symmetric matrix is positive definite: by its factors, in a small part of the time of eigenvalues."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _inverse(hessian: FloatArray, total: float) -> FloatArray:
@@ -628,7 +639,7 @@ def _told(inverse: FloatArray, curvature: FloatArray) -> FloatArray:
     ----------
     MacKinnon, Nielsen & Webb 2023 (Stata Journal 23), Section 3.2.
     """
-    return np.asarray(np.diag(inverse @ curvature @ inverse) / np.diag(inverse))
+    return np.asarray(np.einsum("ij,ij->i", inverse @ curvature, inverse) / np.diag(inverse))
 
 
 def _most_told(told: FloatArray) -> FloatArray:
@@ -693,7 +704,7 @@ def of_clusters(
     sums = records.cluster_sums(theta, -penalty * theta, codes)
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
     whole = hessian * records.total
-    inverse = _inverse(hessian, records.total)
+    factor, inverse = cho_factor(whole), _inverse(hessian, records.total)
     moves = sums @ inverse
     far = _cluster_leverages(records, metric, codes)
     large = np.flatnonzero((mass * _MANY_CLUSTERS >= records.total) | (far > _MUCH_LEVERAGE * records.total))
@@ -707,7 +718,7 @@ def of_clusters(
         apart = np.searchsorted(kept_apart, place)
         if apart < len(kept_apart) and kept_apart[apart] == place:
             curvatures[apart], meats[apart] = curvature, outer
-        kept, plain = _left_out(curvature, sums[cluster], whole, name)
+        kept, plain = _left_out(curvature, sums[cluster], whole, factor, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         moves[cluster], told[place] = kept, _told(inverse, curvature)
     most = _most_told(told)

@@ -17,7 +17,7 @@ from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import ChannelNoise
-from symdebias.records import TESTED_RECORDS, Derivatives, Records, stride_to
+from symdebias.records import LOOKED_AT, TESTED_RECORDS, Derivatives, Records, stride_to
 from symdebias.solvers.curvature import error_along
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import is_allowed
@@ -40,6 +40,8 @@ _MUCH_FARTHER = 0.05
 # By how much a statistic of few records may differ from a straight line's at an end before more are looked at: where it
 # is larger the other parameters leave the line.
 _NEARLY_STRAIGHT = 0.03
+# Fewer records for each parameter than this tell nothing of how straight a score is.
+_FOR_EACH = 10
 # By how much it may differ for the parameter that moves scores most, for none to be looked at.
 _STRAIGHT = 0.006
 # Newton's steps of the other parameters, halvings of a step and of their way, what share of the fall that the slope
@@ -140,8 +142,9 @@ def levelling_of(
     # way.
     correction = records.correction
     has_own_variance = isinstance(correction.release.target_noise, ChannelNoise) or bool(correction.design.categorical)
-    few = _Shape(records.looked_at, theta, penalty, with_meat=has_own_variance)
     part = records.tested
+    some = records.looked_at if LOOKED_AT >= _FOR_EACH * len(theta) else part
+    few = _Shape(some, theta, penalty, with_meat=has_own_variance)
     if curving is not None:
         part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
     many = _Shape(part, theta, penalty, with_meat=has_own_variance or curving is not None)
@@ -649,7 +652,8 @@ class _Test:
                 if own.size <= (1 + _NEARLY_STRAIGHT) * t:
                     return True
                 del self._path[t]
-        found = self._followed(t)
+        # Where no steps are taken the line is all there is.
+        found = self._followed(t) if self._shape.takes_steps else self._told_of(t)
         return (found is not None and found.size - found.bias >= reach) or self.beyond_bias(reach + bias) >= reach
 
     def statistic(self, t: float) -> float:

@@ -157,6 +157,19 @@ def test_many_parameters_take_no_second_derivatives(monkeypatch):
     assert 0 < found[0, 1] <= fit.inference.levelling[0, 1] + 1e-9
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_few_records_for_each_of_many_parameters_are_not_asked_how_straight_scores_are(seed, monkeypatch):
+    """By chance alone two records for each of 90 parameters bend scores that all 6,000 find straight."""
+    for module in ("symdebias.records", "symdebias.solvers.levelling"):
+        monkeypatch.setattr(f"{module}.LOOKED_AT", 200)
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (6_000, 90))
+    y = np.where(rng.random(6_000) < expit(X @ np.resize([1.0, -1.0, 0.5, -0.5], 90) / np.sqrt(90 / 4)), 1.0, -1.0)
+    noised = sd.Release(sd.GaussianMechanism.from_scale(0.2)).privatize(X, y, random_state=seed)
+    fit = sd.m_estimate(sd.debias(sd.losses.exponential(), noised.release), noised.X, noised.y)
+    assert fit.inference.levelling is None
+
+
 def a_group_of_one_label(seed):
     """A group of 300 has one label, and the noise of labels hides it; another column is noised."""
     rng = np.random.default_rng(seed)
