@@ -245,8 +245,13 @@ class Examination:
             bent = jacobian @ self._root
             norms, mean = slopes**2 * squares, (shares * slopes) @ rows @ self._root
             if len(bends):
-                along = (bent @ self._root.T) @ rows.T
-                norms += (bends * (2 * slopes * along + (bent @ bent.T) @ bends)).sum(axis=0)
+                crossed, squared = 2 * bent @ self._root.T, bent @ bent.T
+                for part in parts_of(len(rows), len(bends), _NUMBERS):
+                    along = crossed @ rows[part].T
+                    along *= slopes[part]
+                    along += squared @ bends[:, part]
+                    along *= bends[:, part]
+                    norms[part] += along.sum(axis=0)
                 mean = mean + bends @ shares @ bent
             return norms, mean
 
