@@ -42,12 +42,24 @@ def supremum(expression: sp.Expr, piece: Piece) -> float | None:
 
     It is above the supremum by a small share of it at most.
     """
+    piece = _of_own_variables(expression, piece)
+    if not piece.variables:
+        found = float(number(expression).high)
+        return found if math.isfinite(found) else None
     bound = _on_boxes(_evaluated(expression, piece))
     if bound is None and len(piece.variables) == 1 and not grows(expression, piece):
         # Powers cancel in the inverse of the variable, where the tail is next to zero.
         parts = [_on_boxes(_evaluated(*part)) for part in _tails_turned(expression, piece)]
         bound = None if None in parts else max(part for part in parts if part is not None)
     return bound
+
+
+def _of_own_variables(expression: sp.Expr, piece: Piece) -> Piece:
+    """Return the piece without the variables that the expression does not have: cuts along these change nothing."""
+    sides = zip(piece.variables, piece.lows, piece.highs, strict=True)
+    own = [side for side in sides if side[0] in expression.free_symbols]
+    variables, lows, highs = zip(*own, strict=True) if own else ((), (), ())
+    return Piece(piece.expression, variables, lows, highs)
 
 
 def grows(expression: sp.Expr, piece: Piece) -> bool:

@@ -169,6 +169,22 @@ def test_a_curvature_may_be_bounded_where_the_slope_is_not(loss):
         slope_bound(loss)
 
 
+@pytest.mark.parametrize(
+    ("expression", "least", "most"),
+    [
+        # Cut along the score as well, no number of boxes was enough.
+        (5 * U**2 * Y**2 / 4 + U**2 / 10 + U * Y, 0.2, 10.2),
+        (U**4 / 12 + Y * U, 0.0, 1.69),
+        (U**2 / 2 + sp.exp(Y) + U * Y**2, 1.0, 1.0),
+    ],
+)
+def test_curvatures_of_one_of_score_and_target_alone(expression, least, most):
+    loss = sd.Loss(expression, score=U, target=Y)
+    found = curvature_range(loss, score_radius=1.3, target_bounds=(-2.0, 1.0))
+    assert found == pytest.approx((least, most), rel=1e-6, abs=1e-9)
+    assert found[0] <= least and found[1] >= most
+
+
 def test_the_bound_of_softmax_is_reached():
     """At u = (t, -t, -t), class 1, the gradient tends to e_0 - e_1; at (0, 0, -t) the largest eigenvalue to 1/2."""
     p = np.exp([40.0, 0.0, 0.0]) / np.exp([40.0, 0.0, 0.0]).sum()
