@@ -231,6 +231,79 @@ def test_functions_that_yield_something_else_are_refused():
         read[:]
 
 
+def other_blocks(what, X, y):
+    """Return blocks of other records than X and y."""
+    changed = X.copy()
+    changed[:, 1] += 1e-9
+    return {
+        "fewer columns": [(X[:, :1], y)],
+        "more columns": [(np.column_stack([X, X]), y)],
+        "fewer columns in the end": [(X[:900], y[:900]), (X[900:, :1], y[900:])],
+        "no target": [X],
+        "more records": [(X, y), (X, y)],
+        "fewer records": [(X[:-1], y[:-1])],
+        "another order": [(X[::-1], y[::-1])],
+        "other features": [(changed, y)],
+        "other targets": [(X, -y)],
+        "a row twice": [(X[:1], y[:1]), (X[:-1], y[:-1])],
+    }[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("fewer columns", "the block from record 0 on has 1 columns and a target, unlike the first"),
+        ("more columns", "the block from record 0 on has 4 columns and a target, unlike the first"),
+        ("fewer columns in the end", "the block from record 900 on has 1 columns and a target, unlike the first"),
+        ("no target", "the block from record 0 on has 2 columns and no target, unlike the first"),
+        ("more records", "more than 3,000 records, and 3,000 before"),
+        ("fewer records", "2,999 records, and 3,000 before"),
+        ("another order", "another record in row 0 than before.*in the same order"),
+        ("other features", "another record in row 0 than before"),
+        ("other targets", "another record in row 0 than before"),
+        ("a row twice", "another record in row 1024 than before"),
+    ],
+)
+@pytest.mark.parametrize("changes_in", [2, 3])
+def test_blocks_of_a_later_pass_are_those_of_the_first(what, message, changes_in, monkeypatch):
+    """Rows of another width, or targets that are not there, would be read beyond their end."""
+    monkeypatch.setattr(sd.blocks, "WINDOW", 16)
+    monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3_000, 2))
+    y, passes = X[:, 0] + rng.normal(size=3_000), []
+
+    def blocks():
+        passes.append(1)
+        if len(passes) >= changes_in:
+            return iter(other_blocks(what, X, y))
+        return ((X[start : start + 100], y[start : start + 100]) for start in range(0, 3_000, 100))
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    if changes_in == 3:
+        assert np.array_equal(read[1_000:], X[1_000:])
+    with pytest.raises(ValueError, match=message):
+        read[:]
+
+
+def test_blocks_of_other_lengths_are_the_same_records_and_are_read_to_their_end(monkeypatch):
+    monkeypatch.setattr(sd.blocks, "WINDOW", 16)
+    monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    X = np.random.default_rng(6).normal(size=(5_000, 2))
+    sizes, ended = iter([700, 1_500, 300, 1]), []
+
+    def blocks():
+        size = next(sizes)
+        for start in range(0, len(X), size):
+            yield X[start : start + size]
+        ended.append(size)
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    for start in (4_000, 2_000, 0):
+        assert np.array_equal(read[start:], X[start:])
+    assert ended == [700, 1_500, 300, 1]
+
+
 def test_a_copy_is_a_memory_map_that_is_shuffled(tmp_path):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(40_000, 2)), rng.normal(size=40_000)
