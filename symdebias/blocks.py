@@ -28,7 +28,7 @@ from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release, Schema
 from symdebias.release.collecting import names_collected
-from symdebias.release.matrices import released_matrix
+from symdebias.release.matrices import released_array
 from symdebias.release.required import required_columns
 from symdebias.release.stored import one_column, released_rows, save_blocks
 
@@ -215,7 +215,7 @@ class _Form:
         if not is_table(X):
             matrix = features_array(X, check_finite=False)
         elif self.release is not None:
-            matrix = released_matrix(self.release, X, check_finite=False)
+            matrix = released_array(self.release, X, check_finite=False)
         elif self.columns is not None:
             matrix = features_array(X, self.columns, check_finite=False)
         else:

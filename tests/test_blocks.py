@@ -78,6 +78,24 @@ def test_categories_that_are_numbers_are_read_as_their_codes(tmp_path):
     np.testing.assert_array_equal(read.X[:], release.design_matrix(whole.X))
 
 
+@pytest.mark.parametrize("pair", [(-1, 1), (1, 2), (3, 0)])
+def test_two_numbers_are_read_as_themselves(pair, tmp_path):
+    """They stand for themselves in arrays: as codes 0 and 1 no solver would take them."""
+    release = sd.Release(
+        {"age": sd.GaussianMechanism.from_scale(0.3), "sex": sd.RandomizedResponse(2.0, categories=pair)}
+    )
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=500), rng.choice(pair, 500)])
+    sd.blocks.privatize(release, [(X, X @ [1.0, 0.5])], tmp_path / "out", target_name="rent", random_state=0)
+    whole, read = (sd.load(tmp_path / "out", in_memory=in_memory) for in_memory in (True, False))
+    assert set(read.X[:][:, 1]) == set(pair)
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    expected = sd.m_estimate(corrected, whole.X, whole.y).theta
+    tables = sd.blocks.from_iterator(lambda: [(whole.X, whole.y)], release=release)
+    for source in ((read.X, read.y), tables):
+        np.testing.assert_allclose(sd.m_estimate(corrected, *source).theta, expected, rtol=1e-10)
+
+
 def test_noise_of_blocks_is_that_of_the_mechanism_and_independent(stored):
     """Equal true records in two blocks have other noise; the share of flipped labels has a 5-sigma test."""
     X, y = people()

@@ -231,6 +231,7 @@ def sgd(
     corrected, run = holding(corrected, run)
     frame = frame_of(run)
     penalty = frame.penalty(run, l2 * (run.gain or 1.0))
+    run = run.completing(penalty)
     begin = None if start is None else frame.start(run, start)
     run.read_ahead(*(() if corrected.is_resolved else strides(run)))
     metric = frame.metric(released_moments(run.tested))
