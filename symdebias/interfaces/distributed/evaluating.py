@@ -77,7 +77,7 @@ def evaluate(
     y : series or array of Dask, of shape (n,)
         The released targets, in the same partitions.
     sample_weight : series or array of Dask, of shape (n,), optional
-        Non-negative weights, not all 0 in any partition.
+        Non-negative weights; a partition in which all are 0 is checked and adds nothing.
     clusters : series or array of Dask, of shape (n,), optional
         Which records belong to the same person; a cluster may reach over partitions.
     offset : series or array of Dask, of shape (n,), optional
