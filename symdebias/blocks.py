@@ -8,6 +8,8 @@ import io
 import itertools
 import os
 import threading
+import zlib
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release, Schema
 from symdebias.release.collecting import names_collected
-from symdebias.release.matrices import released_matrix
+from symdebias.release.matrices import released_array
 from symdebias.release.required import required_columns
 from symdebias.release.stored import one_column, released_rows, save_blocks
 
@@ -35,6 +37,8 @@ __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"
 # Rows that a source which is read in order keeps behind itself for each thread, for those that are a little late: no
 # more than so many numbers (128 MB), and a window in any case.
 _BEHIND, _MOST_BEHIND = WINDOW // 2, 2**24
+# One in so many records is told again in each pass, by 4 bytes.
+_TOLD_EVERY = 2**10
 
 
 def from_parquet(
@@ -122,7 +126,8 @@ def from_iterator(
         Without arguments; returns an iterator of blocks, each of as many records as it likes: pairs (X, y) of arrays
         of shapes (m, p) and (m,), or X alone; or tables of pandas, polars or pyarrow (record batches too), or pairs of
         a table and a target. It is called once for each pass over the records (six or so for a fit of few steps), and
-        yields the same each time; one block may be written over the last one.
+        yields the same records in the same order each time, which is looked at for one in 1,024; one block may be
+        written over the last one.
     release : Release, optional
         For tables: the release with the names of its columns. Its columns are taken in its order, and its categories
         and labels may be text.
@@ -210,7 +215,7 @@ class _Form:
         if not is_table(X):
             matrix = features_array(X, check_finite=False)
         elif self.release is not None:
-            matrix = released_matrix(self.release, X, check_finite=False)
+            matrix = released_array(self.release, X, check_finite=False)
         elif self.columns is not None:
             matrix = features_array(X, self.columns, check_finite=False)
         else:
@@ -239,10 +244,11 @@ class _Stream:
         self._kept: deque[tuple[int, FloatArray, FloatArray]] = deque()
         self._open: Iterator[Any] = iter(())
         self._position, self._count, self._width, self._is_reused = 0, 0, 0, False
+        self._has_target = False
+        self._told = array("I")
 
     def measured(self) -> tuple[int, int, bool]:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
-        width, has_target = None, False
         last: deque[FloatArray] = deque(maxlen=4)
         for place, block in enumerate(self._yielded()):
             with counted_from(self._count, f"block {place}"):
@@ -251,18 +257,32 @@ class _Stream:
             arrays = [X] if y is None else [X, y]
             self._is_reused |= any(np.may_share_memory(one, other) for one in arrays for other in last)
             last.extend(arrays)
-            if width is None:
-                width, has_target = X.shape[1], y is not None
-            if X.shape[1] != width or (y is not None) != has_target:
-                raise ValueError(
-                    f"the block from record {self._count:,} on has {X.shape[1]} columns and "
-                    f"{'a' if y is not None else 'no'} target, unlike the first. Yield blocks of one form."
-                )
+            if not self._count:
+                self._width, self._has_target = X.shape[1], y is not None
+            self._require_form(self._count, X, y)
+            self._told.extend(_told(self._count, X, y))
             self._count += len(X)
-        if width is None:
+        if not self._count:
             raise ValueError("blocks yielded nothing. Yield at least one block of records.")
-        self._width = width
-        return self._count, width, has_target
+        return self._count, self._width, self._has_target
+
+    def _require_form(self, begin: int, X: FloatArray, y: FloatArray | None) -> None:
+        if X.shape[1] != self._width or (y is not None) != self._has_target:
+            raise ValueError(
+                f"the block from record {begin:,} on has {X.shape[1]} columns and "
+                f"{'a' if y is not None else 'no'} target, unlike the first. Yield blocks of one form."
+            )
+
+    def _require_same(self, begin: int, X: FloatArray, y: FloatArray | None) -> None:
+        """Raise ValueError where a block is not what was there in the first pass."""
+        self._require_form(begin, X, y)
+        first = -(-begin // _TOLD_EVERY)
+        for place, told in enumerate(_told(begin, X, y), first):
+            if place < len(self._told) and told != self._told[place]:
+                raise ValueError(
+                    f"blocks yielded another record in row {place * _TOLD_EVERY} than before. Yield the same records "
+                    "in every pass, in the same order; what draws at random or reads a changing source is stored first."
+                )
 
     def _yielded(self) -> Iterator[Any]:
         """Return the blocks of one pass."""
@@ -303,18 +323,38 @@ class _Stream:
     def _keep_next(self) -> None:
         block = next(self._open, None)
         if block is None:
-            raise ValueError(
-                f"blocks yielded {self._position:,} records, and {self._count:,} before. Yield the same records in "
-                "every pass."
-            )
+            raise _unequal(f"{self._position:,}", self._count)
         with counted_from(self._position):
             X, y = self._form.pair(block)
+        self._require_same(self._position, X, y)
         target = np.zeros(0) if y is None else y
         if self._is_reused:
             # The next block is written over this one.
             X, target = X.copy(), target.copy()
         self._kept.append((self._position, X, target))
         self._position += len(X)
+        # Asked for the next one at its end a function closes what it has opened.
+        if self._position > self._count or (self._position == self._count and next(self._open, None) is not None):
+            raise _unequal(f"more than {self._count:,}", self._count)
+
+
+def _told(begin: int, X: FloatArray, y: FloatArray | None) -> Iterator[int]:
+    """Yield what tells those of some records from others that are told: checksums of their numbers.
+
+    Parameters
+    ----------
+    begin : int
+        The place of the first of them among all.
+    X, y : arrays of shapes (m, p) and (m,)
+        The records.
+    """
+    for row in range(-begin % _TOLD_EVERY, len(X), _TOLD_EVERY):
+        yield zlib.crc32(X[row].tobytes(), 0 if y is None else zlib.crc32(y[row].tobytes()))
+
+
+def _unequal(yielded: str, before: int) -> ValueError:
+    """Return the error of a pass with another number of records."""
+    return ValueError(f"blocks yielded {yielded} records, and {before:,} before. Yield the same records in every pass.")
 
 
 def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:

@@ -809,6 +809,10 @@ class Records:
         order = np.argsort(codes, kind="stable")
         for cluster in some:
             own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
+            if own.total == 0:
+                # Where these records are a part of all, it may have its weight in others.
+                yield len(own), np.zeros((len(theta), len(theta))), np.zeros((len(theta), len(theta)))
+                continue
             found = own.derivatives_or_differences(metric)[0](theta, meat=not mean.any())
             meat = own.meat(theta, mean) if mean.any() else found.meat
             yield len(own), own.total * found.hessian, own.total * meat

@@ -78,6 +78,24 @@ def test_categories_that_are_numbers_are_read_as_their_codes(tmp_path):
     np.testing.assert_array_equal(read.X[:], release.design_matrix(whole.X))
 
 
+@pytest.mark.parametrize("pair", [(-1, 1), (1, 2), (3, 0)])
+def test_two_numbers_are_read_as_themselves(pair, tmp_path):
+    """They stand for themselves in arrays: as codes 0 and 1 no solver would take them."""
+    release = sd.Release(
+        {"age": sd.GaussianMechanism.from_scale(0.3), "sex": sd.RandomizedResponse(2.0, categories=pair)}
+    )
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=500), rng.choice(pair, 500)])
+    sd.blocks.privatize(release, [(X, X @ [1.0, 0.5])], tmp_path / "out", target_name="rent", random_state=0)
+    whole, read = (sd.load(tmp_path / "out", in_memory=in_memory) for in_memory in (True, False))
+    assert set(read.X[:][:, 1]) == set(pair)
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    expected = sd.m_estimate(corrected, whole.X, whole.y).theta
+    tables = sd.blocks.from_iterator(lambda: [(whole.X, whole.y)], release=release)
+    for source in ((read.X, read.y), tables):
+        np.testing.assert_allclose(sd.m_estimate(corrected, *source).theta, expected, rtol=1e-10)
+
+
 def test_noise_of_blocks_is_that_of_the_mechanism_and_independent(stored):
     """Equal true records in two blocks have other noise; the share of flipped labels has a 5-sigma test."""
     X, y = people()
@@ -229,6 +247,79 @@ def test_functions_that_yield_something_else_are_refused():
     read, _ = sd.blocks.from_iterator(lambda: [np.zeros((next(lengths), 2))])
     with pytest.raises(ValueError, match="yielded 5 records, and 10 before"):
         read[:]
+
+
+def other_blocks(what, X, y):
+    """Return blocks of other records than X and y."""
+    changed = X.copy()
+    changed[:, 1] += 1e-9
+    return {
+        "fewer columns": [(X[:, :1], y)],
+        "more columns": [(np.column_stack([X, X]), y)],
+        "fewer columns in the end": [(X[:900], y[:900]), (X[900:, :1], y[900:])],
+        "no target": [X],
+        "more records": [(X, y), (X, y)],
+        "fewer records": [(X[:-1], y[:-1])],
+        "another order": [(X[::-1], y[::-1])],
+        "other features": [(changed, y)],
+        "other targets": [(X, -y)],
+        "a row twice": [(X[:1], y[:1]), (X[:-1], y[:-1])],
+    }[what]
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("fewer columns", "the block from record 0 on has 1 columns and a target, unlike the first"),
+        ("more columns", "the block from record 0 on has 4 columns and a target, unlike the first"),
+        ("fewer columns in the end", "the block from record 900 on has 1 columns and a target, unlike the first"),
+        ("no target", "the block from record 0 on has 2 columns and no target, unlike the first"),
+        ("more records", "more than 3,000 records, and 3,000 before"),
+        ("fewer records", "2,999 records, and 3,000 before"),
+        ("another order", "another record in row 0 than before.*in the same order"),
+        ("other features", "another record in row 0 than before"),
+        ("other targets", "another record in row 0 than before"),
+        ("a row twice", "another record in row 1024 than before"),
+    ],
+)
+@pytest.mark.parametrize("changes_in", [2, 3])
+def test_blocks_of_a_later_pass_are_those_of_the_first(what, message, changes_in, monkeypatch):
+    """Rows of another width, or targets that are not there, would be read beyond their end."""
+    monkeypatch.setattr(sd.blocks, "WINDOW", 16)
+    monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3_000, 2))
+    y, passes = X[:, 0] + rng.normal(size=3_000), []
+
+    def blocks():
+        passes.append(1)
+        if len(passes) >= changes_in:
+            return iter(other_blocks(what, X, y))
+        return ((X[start : start + 100], y[start : start + 100]) for start in range(0, 3_000, 100))
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    if changes_in == 3:
+        assert np.array_equal(read[1_000:], X[1_000:])
+    with pytest.raises(ValueError, match=message):
+        read[:]
+
+
+def test_blocks_of_other_lengths_are_the_same_records_and_are_read_to_their_end(monkeypatch):
+    monkeypatch.setattr(sd.blocks, "WINDOW", 16)
+    monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    X = np.random.default_rng(6).normal(size=(5_000, 2))
+    sizes, ended = iter([700, 1_500, 300, 1]), []
+
+    def blocks():
+        size = next(sizes)
+        for start in range(0, len(X), size):
+            yield X[start : start + size]
+        ended.append(size)
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    for start in (4_000, 2_000, 0):
+        assert np.array_equal(read[start:], X[start:])
+    assert ended == [700, 1_500, 300, 1]
 
 
 def test_a_copy_is_a_memory_map_that_is_shuffled(tmp_path):

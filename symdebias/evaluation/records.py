@@ -39,7 +39,7 @@ from symdebias.losses import Loss, least_squares
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.known_term import with_known_term
-from symdebias.release.matrices import named_by, released_matrix
+from symdebias.release.matrices import named_by, released_array
 from symdebias.release.remaking import remade
 from symdebias.release.required import require_release
 from symdebias.solvers.fit import Fit
@@ -673,7 +673,7 @@ def extremes_of(*parts: tuple[float, float]) -> tuple[float, float]:
 
 def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray, int]:
     """Return a release and its released columns with an offset as a column more, and the place of its parameter."""
-    matrix = released_matrix(release, X, check_finite=True)
+    matrix = released_array(release, X, check_finite=True)
     longer, name = with_known_term(release, matrix.shape[1])
     place = longer.design(matrix.shape[1] + 1).parameters.index(name)
     return longer, np.column_stack([matrix, as_offset(offset, len(matrix))]), place

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias.codegen.parallel import all_finite
@@ -117,6 +119,22 @@ def released_matrix(release: "Release", X: Any, *, check_finite: bool) -> FloatA
     columns = named_by(release, X).columns
     matrix = _coded(X, columns, labels_of(release.groups, "sent"), check_finite=check_finite)
     check_count(release, matrix.shape[1])
+    return matrix
+
+
+def released_array(release: "Release", X: Any, *, check_finite: bool) -> FloatArray:
+    """Return released X, checked, as the array that stands for a table: what `released_matrix` takes once more.
+
+    Of two numbers it has these themselves, and of other categories their codes.
+    """
+    matrix = released_matrix(release, X, check_finite=check_finite)
+    pairs = {name: one for name, one in labels_of(release.groups, "sent").items() if one.is_number_pair}
+    if pairs:
+        columns = named_by(release, X).columns
+        assert columns is not None
+        for name, one in pairs.items():
+            codes = matrix[:, columns.index(name)]
+            codes[:] = np.array(one.values, dtype=np.float64)[codes.astype(np.intp)]
     return matrix
 
 

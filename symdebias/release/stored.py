@@ -16,7 +16,7 @@ from symdebias._rows import Rows
 from symdebias.release import folder
 from symdebias.release.card import require_readable
 from symdebias.release.groups import labels_of
-from symdebias.release.matrices import released_matrix
+from symdebias.release.matrices import released_array
 from symdebias.release.noised import Noised
 from symdebias.release.release import Release
 from symdebias.release.required import required_columns
@@ -45,7 +45,7 @@ def released_rows(stored: ParquetColumns, release: Release, target: str | None) 
     def matrix(found: dict[str, Any]) -> FloatArray:
         if not labelled:
             return numbers(found)
-        return released_matrix(release, Table(found), check_finite=False)
+        return released_array(release, Table(found), check_finite=False)
 
     def targets(found: dict[str, Any]) -> FloatArray:
         (values,) = found.values()

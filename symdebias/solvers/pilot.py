@@ -185,6 +185,6 @@ def _ran_away(part: Records, theta: FloatArray, start: FloatArray | None, unit: 
         )
     norm = float(np.linalg.norm(frame.reported(part.as_given(theta))))
     return DivergenceError(
-        f"the pilot estimate runs away (||theta|| = {norm:.4g}): nothing in {len(part):,} records holds "
+        f"the pilot estimate runs away (||theta|| = {norm:.4g}): nothing in {part.present:,} records holds "
         f"theta back. Use more records, raise l2, or release with less noise.{hints}"
     )

@@ -165,7 +165,7 @@ def quadratic_pilot(
             break
     if signal >= _WIDEST * unit:
         raise DivergenceError(
-            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(records):,} "
+            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {records.present:,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
         )
     if moved > _SETTLED:

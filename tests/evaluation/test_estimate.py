@@ -1018,3 +1018,19 @@ def test_numbers_whose_fourth_powers_overflow_are_refused(score, weight):
     weights = None if weight is None else np.full(500, weight)
     with pytest.raises(DivergenceError, match=r"poisson of record 3 is beyond 1e\+70"):
         evaluate([1.0], X, np.ones(500), metric="poisson", release=sd.Release(), sample_weight=weights)
+
+
+def test_an_offset_beside_a_column_of_two_numbers_is_that_of_a_column_more():
+    """The columns are checked once more with the offset beside them."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=500), rng.choice([-1.0, 1.0], 500)])
+    offset = rng.normal(size=500)
+    y = rng.poisson(np.exp(0.3 * X[:, 0] + offset))
+    features = {"a": sd.GaussianMechanism.from_scale(0.3), "b": sd.RandomizedResponse(2.0)}
+    theta, loss = np.array([0.3, 0.1]), sd.losses.poisson()
+    found = sd.evaluation.evaluate(theta, X, y, metric=loss, release=sd.Release(features), offset=offset)
+    longer = sd.Release(features, noiseless=("known",))
+    wide = np.column_stack([X, offset])
+    expected = sd.evaluation.evaluate(np.array([0.3, 0.1, 1.0]), wide, y, metric=loss, release=longer)
+    assert found.value == pytest.approx(expected.value, rel=1e-12)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-12)

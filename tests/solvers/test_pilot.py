@@ -232,6 +232,19 @@ def test_a_single_count_leaves_no_pilot_and_no_warning_of_numpy():
         sd.m_estimate(corrected, [[0.1]], [3.0])
 
 
+def test_a_pilot_that_runs_away_counts_the_records_with_weight():
+    """Read by blocks those without are there, and in memory they are left out: the message is the same."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y, weights = np.sign(X[:, 0]), np.arange(60) % 3 / 2.0
+    corrected = sd.debias(sd.losses.logistic(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.8)}))
+    for read in ((X, y), sd.blocks.from_iterator(lambda: [(X, y)])):
+        with pytest.raises(sd.DivergenceError, match="nothing in 40 records"):
+            sd.m_estimate(corrected, *read, sample_weight=weights)
+    with pytest.raises(sd.DivergenceError, match="nothing in 40 records"):
+        sd.quadratic.quadratic_pilot(corrected, X, y, sample_weight=weights)
+
+
 def test_a_search_that_comes_to_scores_beyond_the_loss_is_refused():
     """The slope of a surrogate's loss is not finite there, which is no argument of the user's."""
     rng = np.random.default_rng(0)

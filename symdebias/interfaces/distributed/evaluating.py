@@ -44,7 +44,7 @@ from symdebias.interfaces.distributed.partitions import Partitions, some
 from symdebias.interfaces.distributed.reading import is_without_weight
 from symdebias.losses import Loss
 from symdebias.release import Release
-from symdebias.release.matrices import released_matrix
+from symdebias.release.matrices import released_array
 from symdebias.solvers.fit import Fit
 
 # Those that are means of a number per record.
@@ -77,7 +77,7 @@ def evaluate(
     y : series or array of Dask, of shape (n,)
         The released targets, in the same partitions.
     sample_weight : series or array of Dask, of shape (n,), optional
-        Non-negative weights, not all 0 in any partition.
+        Non-negative weights; a partition in which all are 0 is checked and adds nothing.
     clusters : series or array of Dask, of shape (n,), optional
         Which records belong to the same person; a cluster may reach over partitions.
     offset : series or array of Dask, of shape (n,), optional
@@ -615,7 +615,7 @@ def _some(records: Records, rows: slice) -> tuple[Any, ...]:
 def _few(records: Records, rows: slice) -> tuple[Any, ...]:
     """Return X, y, columns, targets and weights of some records with weight."""
     places = np.flatnonzero(records.weights)[rows]
-    X = released_matrix(records.collected, take_rows(records.X, places), check_finite=False)
+    X = released_array(records.collected, take_rows(records.X, places), check_finite=False)
     y = None if records.y is None else np.asarray(take_rows(records.y, places))
     return X, y, *(np.array(one[places]) for one in (records.matrix, records.target, records.weights))
 

@@ -65,7 +65,7 @@ def m_estimate(
     l2, radius, bounds, start, surrogate_radius
         As for `symdebias.m_estimate`.
     sample_weight : series or array of Dask, of shape (n,), optional
-        Non-negative weights, not all 0 in any partition.
+        Non-negative weights; a partition in which all are 0 is checked and adds nothing.
     noise_scale : series or array of Dask, of shape (n,) or (n, p), optional
         Standard deviations of the records' own normal noise on the features, as for `symdebias.m_estimate`.
     clusters : series or array of Dask, of shape (n,), optional
@@ -163,7 +163,7 @@ def sgd(
     step_size, batch_size, epochs, l2, radius, average, start, order
         As for `symdebias.sgd`, in each partition.
     sample_weight : series or array of Dask, of shape (n,), optional
-        Non-negative weights, not all 0 in any partition.
+        Non-negative weights; a partition in which all are 0 is checked and adds nothing.
     offset : series or array of Dask, of shape (n,), optional
         Known terms of the scores, as for `symdebias.sgd`.
     random_state : int, numpy.random.Generator or None
@@ -231,6 +231,7 @@ def sgd(
     corrected, run = holding(corrected, run)
     frame = frame_of(run)
     penalty = frame.penalty(run, l2 * (run.gain or 1.0))
+    run = run.completing(penalty)
     begin = None if start is None else frame.start(run, start)
     run.read_ahead(*(() if corrected.is_resolved else strides(run)))
     metric = frame.metric(released_moments(run.tested))

@@ -16,6 +16,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.interfaces.distributed.partitions import Partitions
 from symdebias.interfaces.distributed.reading import Checked, Reading, SharedOffset, together
+from symdebias.losses.shifts import completed
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.held import Held, HeldRecords, lengthened
 from symdebias.solvers.offsets import rule_for
@@ -259,7 +260,8 @@ class PartedRecords(Records):
         """Return some records, by a slice or their numbers, as records in memory."""
         found = self._ahead(rows)
         matrix, target, weights, scales = self.at.fetched(rows) if found is None else found
-        return Records(self.correction, matrix, target, weights, None if self.scales is None else scales)
+        own = None if self.scales is None else scales
+        return Records(self.correction, matrix, target, weights, own, completes=self.completes)
 
     def lowered(self, by: float) -> Self:
         """Return the same records with targets less a number, in every pass."""
@@ -297,7 +299,8 @@ class PartedRecords(Records):
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
             return Derivatives(*self._means(functools.partial(_derivatives, theta=theta, meat=meat, metric=metric)))
 
-        return derivatives, kind
+        # Partitions sum what the loss itself has, and the sum is completed.
+        return self._completed(derivatives), kind
 
     def mean_loss(self, theta: FloatArray) -> float:
         """Return the mean loss."""
@@ -350,7 +353,11 @@ class PartedRecords(Records):
             self.correction,
         )
         found = self.at.partitions.summed(work) if len(some) else ((), (), ())
-        return ((int(count), hessian, meat) for count, hessian, meat in zip(*found, strict=True))
+        scores = len(self.correction.loss.scores)
+        return (
+            (int(count), completed(hessian, scores) if self.completes else hessian, meat)
+            for count, hessian, meat in zip(*found, strict=True)
+        )
 
     def _by_cluster(self, work: Callable[[Records, Any], FloatArray]) -> tuple[Any, FloatArray]:
         """Return the labels of clusters, sorted, and sums of what a function says of the records of each part."""
@@ -371,7 +378,10 @@ class HeldPartedRecords(PartedRecords, HeldRecords):
     def taken(self, rows: Any) -> Records:
         """Return some records, by a slice or their numbers, as records in memory."""
         found = super().taken(rows)
-        return HeldRecords(found.correction, found.matrix, found.target, found.weights, found.scales, frame=self.frame)
+        return HeldRecords(
+            found.correction, found.matrix, found.target, found.weights, found.scales, frame=self.frame,
+            completes=found.completes,
+        )  # fmt: skip
 
     def derivatives_or_differences(
         self, metric: FloatArray, *, roughly: bool = False

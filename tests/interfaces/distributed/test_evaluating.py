@@ -98,6 +98,18 @@ def test_a_metric_is_that_of_one_machine(case):
     compared(found, expected)
 
 
+def test_a_loss_of_labels_beside_a_column_of_two_numbers():
+    """Some of the records are looked at with other labels, and their columns are checked once more."""
+    release = sd.Release(
+        {"age": sd.GaussianMechanism.from_scale(0.3), "hours": sd.RandomizedResponse(2.0)}, sd.RandomizedResponse(3.0)
+    )
+    rng = np.random.default_rng(1)
+    X, y = np.column_stack([rng.normal(size=2_000), rng.choice([-1, 1], 2_000)]), rng.choice([-1, 1], 2_000)
+    options = {"metric": "log_loss", "release": release}
+    parts = (da.from_array(X, chunks=(500, 2)), da.from_array(y, chunks=500))
+    compared(sd.distributed.evaluate(THETA[:2], *parts, **options), sd.evaluation.evaluate(THETA[:2], X, y, **options))
+
+
 def test_a_loss_that_a_channel_hides():
     X, y, _ = released(HIDDEN)
     options = {"metric": squared_classes(), "release": HIDDEN}

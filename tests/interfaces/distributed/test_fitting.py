@@ -166,6 +166,46 @@ def test_clusters_are_those_of_one_machine():
         sd.distributed.m_estimate(corrected, parts[list(X.columns)], parts["y"], clusters=parts["w"] > 2)
 
 
+def test_a_cluster_may_have_no_weight_in_a_partition():
+    """Its weight is in another one; it has a fifth of the records, and is left out."""
+    X, y, _ = released(RELEASE)
+    clusters = pd.Series(np.where(np.arange(COUNT) % 5 == 0, 0, np.arange(COUNT) // 10 + 1))
+    weights = pd.Series(np.where((clusters == 0) & (np.arange(COUNT) < COUNT // 2), 0.0, 1.0))
+    corrected = sd.debias(sd.losses.exponential(), RELEASE)
+    parts = dd.from_pandas(X.assign(y=y, w=weights, c=clusters), npartitions=4)
+    found = sd.distributed.m_estimate(
+        corrected, parts[list(X.columns)], parts["y"], clusters=parts["c"], sample_weight=parts["w"]
+    )
+    compared(found, sd.m_estimate(corrected, X, y, clusters=clusters, sample_weight=weights))
+
+
+@pytest.mark.parametrize("options", [{}, {"start": np.full((3, 3), 0.1)}, {"clusters": np.arange(4_000) % 30}])
+def test_many_classes_without_a_penalty_are_those_of_one_machine(options):
+    """All scores of them may move together: Hessians are completed."""
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(4_000, 2))
+    y = np.argmax(X @ rng.normal(size=(2, 3)) + rng.gumbel(size=(4_000, 3)), axis=1)
+    corrected = sd.debias(sd.losses.softmax(3), sd.Release(noiseless=("a", "b"), fit_intercept=True))
+    parts = {name: da.from_array(one, chunks=1_500) if name == "clusters" else one for name, one in options.items()}
+    columns = da.from_array(X, chunks=(1_500, 2)), da.from_array(y, chunks=1_500)
+    found = sd.distributed.m_estimate(corrected, *columns, **parts)
+    expected = sd.m_estimate(corrected, X, y, **options)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-10)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-10)
+
+
+def test_descent_of_many_classes_without_a_penalty_is_not_lost():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(4_000, 2))
+    y = np.argmax(X @ rng.normal(size=(2, 3)) + rng.gumbel(size=(4_000, 3)), axis=1)
+    corrected = sd.debias(sd.losses.softmax(3), sd.Release(noiseless=("a", "b"), fit_intercept=True))
+    columns = da.from_array(X, chunks=(2_000, 2)), da.from_array(y, chunks=2_000)
+    trained = sd.distributed.sgd(corrected, *columns, epochs=4, average=0.5, random_state=0)
+    root = sd.m_estimate(corrected, X, y).theta
+    apart = trained.theta - trained.theta.mean(axis=0) - root
+    assert np.abs(apart).max() < 0.15
+
+
 @pytest.mark.parametrize("loss", ["least_squares", "logistic"])
 def test_noise_of_the_records_own_is_that_of_one_machine(loss):
     rng = np.random.default_rng(2)
