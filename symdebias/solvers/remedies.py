@@ -211,6 +211,11 @@ def _alike(records: Records) -> str:
         return ""
     names = correction.design.parameters
     told = [name for name, entry in zip(names, least, strict=True) if abs(entry) > _WEIGHTY]
+    if not told:
+        return (
+            "These records do not tell that each combination of many columns varies beyond its noise: leave some of "
+            "them out, or release them with less noise."
+        )
     if len(told) == 1:
         return (
             f"These records do not tell that {told[0]} varies beyond its noise: leave it out, or release it with less "

@@ -189,6 +189,16 @@ def test_columns_that_true_records_do_not_tell_apart_are_named(further, told):
     assert fits(loss, release, apart, y, 1).standard_errors.all()
 
 
+def test_a_combination_of_many_columns_is_told_of_without_their_names():
+    """Fourteen columns of sum 0 have .27 each in it; such a refusal ended in an IndexError."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2_000, 14))
+    X -= X.mean(axis=1, keepdims=True)
+    y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-3 * X[:, 0])), 1.0, -1.0)
+    text, *_ = refused(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)), X, y, 1)
+    assert "do not tell that each combination of many columns varies beyond its noise: leave some of them out" in text
+
+
 def test_labels_that_are_all_the_same_are_named():
     """Scores then differ by rounding alone, for which a surrogate is designed as for one score."""
     X, _ = labelled(3_000, 0)
