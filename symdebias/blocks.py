@@ -126,8 +126,8 @@ def from_iterator(
         Without arguments; returns an iterator of blocks, each of as many records as it likes: pairs (X, y) of arrays
         of shapes (m, p) and (m,), or X alone; or tables of pandas, polars or pyarrow (record batches too), or pairs of
         a table and a target. It is called once for each pass over the records (six or so for a fit of few steps), and
-        yields the same records in the same order each time, which is looked at for one in 1,024; one block may be
-        written over the last one.
+        yields the same records in the same order each time, to the last bit, which is looked at for one in 1,024; one
+        block may be written over the last one.
     release : Release, optional
         For tables: the release with the names of its columns. Its columns are taken in its order, and its categories
         and labels may be text.
@@ -276,12 +276,15 @@ class _Stream:
     def _require_same(self, begin: int, X: FloatArray, y: FloatArray | None) -> None:
         """Raise ValueError where a block is not what was there in the first pass."""
         self._require_form(begin, X, y)
+        if -begin % _TOLD_EVERY >= len(X):
+            return
         first = -(-begin // _TOLD_EVERY)
         for place, told in enumerate(_told(begin, X, y), first):
             if place < len(self._told) and told != self._told[place]:
                 raise ValueError(
                     f"blocks yielded another record in row {place * _TOLD_EVERY} than before. Yield the same records "
-                    "in every pass, in the same order; what draws at random or reads a changing source is stored first."
+                    "in every pass, in the same order and to the last bit; what draws at random, reads a changing "
+                    "source or is computed by blocks of other lengths is stored first."
                 )
 
     def _yielded(self) -> Iterator[Any]:
@@ -301,6 +304,7 @@ class _Stream:
         with self._lock:
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()
+                self._require_end()
                 self._open, self._position = self._yielded(), 0
             try:
                 while self._position < rows.stop:
@@ -333,8 +337,16 @@ class _Stream:
             X, target = X.copy(), target.copy()
         self._kept.append((self._position, X, target))
         self._position += len(X)
-        # Asked for the next one at its end a function closes what it has opened.
-        if self._position > self._count or (self._position == self._count and next(self._open, None) is not None):
+        if self._position > self._count:
+            raise _unequal(f"more than {self._count:,}", self._count)
+
+    def _require_end(self) -> None:
+        """Raise ValueError where a pass that has come to the last record has more of them.
+
+        What is asked for the next block closes what it has opened, and the last one with it: nobody reads it any more.
+        """
+        was_whole, self._position = self._position == self._count, 0
+        if was_whole and next(self._open, None) is not None:
             raise _unequal(f"more than {self._count:,}", self._count)
 
 
@@ -349,7 +361,8 @@ def _told(begin: int, X: FloatArray, y: FloatArray | None) -> Iterator[int]:
         The records.
     """
     for row in range(-begin % _TOLD_EVERY, len(X), _TOLD_EVERY):
-        yield zlib.crc32(X[row].tobytes(), 0 if y is None else zlib.crc32(y[row].tobytes()))
+        # Zero has two signs.
+        yield zlib.crc32((X[row] + 0.0).tobytes(), 0 if y is None else zlib.crc32((y[row] + 0.0).tobytes()))
 
 
 def _unequal(yielded: str, before: int) -> ValueError:

@@ -258,7 +258,7 @@ def other_blocks(what, X, y):
         "more columns": [(np.column_stack([X, X]), y)],
         "fewer columns in the end": [(X[:900], y[:900]), (X[900:, :1], y[900:])],
         "no target": [X],
-        "more records": [(X, y), (X, y)],
+        "more records": [(X[:2_000], y[:2_000]), (X[2_000:], y[2_000:]), (X, y)],
         "fewer records": [(X[:-1], y[:-1])],
         "another order": [(X[::-1], y[::-1])],
         "other features": [(changed, y)],
@@ -301,7 +301,8 @@ def test_blocks_of_a_later_pass_are_those_of_the_first(what, message, changes_in
     if changes_in == 3:
         assert np.array_equal(read[1_000:], X[1_000:])
     with pytest.raises(ValueError, match=message):
-        read[:]
+        # A pass that has come to the last record is asked for more when the next one begins.
+        _ = read[:1], read[2_900:], read[:1]
 
 
 def test_blocks_of_other_lengths_are_the_same_records_and_are_read_to_their_end(monkeypatch):
@@ -319,7 +320,29 @@ def test_blocks_of_other_lengths_are_the_same_records_and_are_read_to_their_end(
     read, _ = sd.blocks.from_iterator(blocks)
     for start in (4_000, 2_000, 0):
         assert np.array_equal(read[start:], X[start:])
-    assert ended == [700, 1_500, 300, 1]
+    # The last of a pass is there until the next one begins.
+    assert ended == [700, 1_500, 300]
+
+
+@pytest.mark.parametrize("size", [1_000, 2_500])
+def test_the_last_block_is_read_before_a_function_wipes_it_at_its_end(size):
+    X = np.random.default_rng(6).normal(size=(2_500, 3))
+
+    def blocks():
+        for start in range(0, len(X), size):
+            own = X[start : start + size].copy()
+            yield own
+        own.fill(0)
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    for _ in range(2):
+        assert np.array_equal(read[:], X)
+
+
+def test_zeros_of_either_sign_are_the_same_record():
+    signs = iter([0.0, -0.0])
+    read, _ = sd.blocks.from_iterator(lambda: [np.full((3, 2), next(signs))])
+    assert not read[:].any()
 
 
 def test_a_copy_is_a_memory_map_that_is_shuffled(tmp_path):

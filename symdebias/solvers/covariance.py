@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
@@ -619,7 +619,7 @@ def _left_out(
 def _is_positive(matrix: FloatArray) -> bool:
     """Whether a symmetric matrix is positive definite: by its factors, in a small part of the time of eigenvalues."""
     try:
-        np.linalg.cholesky(matrix)
+        cholesky(matrix)
     except np.linalg.LinAlgError:
         return False
     return True

@@ -116,7 +116,7 @@ def quadratic_pilot(
     multipliers = [
         None
         if parts.is_residual or part.multiplier == sp.Integer(1)
-        else estimated_multiplier(correction, part.multiplier, records.arrays[1])
+        else np.ascontiguousarray(estimated_multiplier(correction, part.multiplier, records.arrays[1]))
         for part in parts.parts
     ]
     bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]

@@ -182,7 +182,8 @@ def test_curvatures_of_one_of_score_and_target_alone(expression, least, most):
     loss = sd.Loss(expression, score=U, target=Y)
     found = curvature_range(loss, score_radius=1.3, target_bounds=(-2.0, 1.0))
     assert found == pytest.approx((least, most), rel=1e-6, abs=1e-9)
-    assert found[0] <= least and found[1] >= most
+    assert found[0] <= least
+    assert found[1] >= most
 
 
 def test_the_bound_of_softmax_is_reached():
