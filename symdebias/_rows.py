@@ -185,7 +185,8 @@ class Rows:
             if step == 1:
                 return self._read(slice(start, stop))
             if self._pick is not None:
-                return self._pick(slice(start, stop, step))
+                # What leaves an array as it is returns a view of it, whose rows are no neighbours.
+                return np.ascontiguousarray(self._pick(slice(start, stop, step)))
             return read_together([self], [slice(start, stop, step)])[0][0]
         places = rows
         if not isinstance(places, np.ndarray) or places.ndim != 1 or places.dtype.kind not in "iu":

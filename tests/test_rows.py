@@ -514,3 +514,15 @@ def test_several_selections_are_read_by_one_reading():
     read.clear()
     read_together([Rows(array.shape, reading)], [np.array([WINDOW + 1])])
     assert read == [WINDOW]
+
+
+def test_rows_by_a_stride_are_side_by_side_whatever_makes_them():
+    """Kernels are compiled for such rows alone: a fit with an offset beside categories ended in a TypeError."""
+    target = np.arange(1_000.0)
+    for made in (
+        Rows.made_of(target, lambda some: some),
+        *paired(1_000, lambda rows: (target[rows],) * 2, has_any_row=True),
+    ):
+        for part in (made[::7], made.only(slice(None, None, 7))[:], made.only(slice(None, None, 7))[1:90]):
+            assert part.flags.c_contiguous
+        np.testing.assert_array_equal(made[::7], target[::7])
