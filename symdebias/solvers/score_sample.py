@@ -29,6 +29,7 @@ from symdebias.solvers.moments import (
 _SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Numbers of rows that are multiplied at a time.
 _NUMBERS = 2**15
+_ALL = slice(None)
 Found = list[list[tuple[IntegerArray, FloatArray, int]]]
 # By how much mean squares in any direction may be other ones in the sample than in all records.
 _KNOWN = 2.0
@@ -58,6 +59,11 @@ class ScoreSample:
     def parts(self, numbers: int = 0) -> Iterator[slice]:
         """Yield parts of the records, of which what is made takes little room: a row, or so many numbers if more."""
         return parts_of(len(self.rows), max(self.rows.shape[1], numbers), _NUMBERS)
+
+    def released(self, theta: FloatArray, part: slice = _ALL, *, is_residual: bool) -> FloatArray:
+        """Return the released scores, or less the targets the residuals, of a part of the records at a parameter."""
+        found = self.rows[part] @ theta
+        return np.asarray(found - self.target[part] if is_residual else found)
 
     def products(self, weights: FloatArray) -> FloatArray:
         """Return the sum of w x x' over the rows x for weights w of shape (m,)."""

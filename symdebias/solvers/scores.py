@@ -380,9 +380,7 @@ class ReleasedRecords:
 
     def _estimated(self, theta: FloatArray, fineness: float) -> Scores:
         sample = self.sample_of()
-        released, chances = sample.rows @ theta, sample.chances
-        if self.parts.is_residual:
-            released = released - sample.target
+        released, chances = sample.released(theta, is_residual=self.parts.is_residual), sample.chances
         if self.zonal is not None:
             reach = self.zonal.reach(self.score_variance(theta) + self.target_noise)
             return deconvolved_on_sphere(released, chances, self.zonal, reach) if reach > 0 else _ZERO

@@ -133,7 +133,7 @@ class ReleasedScores:
             As for `ReleasedRecords.scores`.
         """
         sample, is_residual = known.sample_of(), known.parts.is_residual
-        grid = ReleasedGrid.of(_released(sample, theta, is_residual, slice(None)))
+        grid = ReleasedGrid.of(sample.released(theta, is_residual=is_residual))
         variance = known.score_variance(theta) + known.target_noise
         return cls(sample, theta, is_residual, grid, known.scores(theta, quick=quick), variance)
 
@@ -157,11 +157,7 @@ class ReleasedScores:
 
     def places(self, part: slice) -> tuple[IntegerArray, FloatArray]:
         """Return where the released scores of a part of the sample are on the grid; see `ReleasedGrid.places`."""
-        return self.grid.places(_released(self.sample, self.theta, self.is_residual, part))
-
-
-def _released(sample: ScoreSample, theta: FloatArray, is_residual: bool, part: slice) -> FloatArray:
-    return np.asarray(sample.rows[part] @ theta - (sample.target[part] if is_residual else 0.0))
+        return self.grid.places(self.sample.released(self.theta, part, is_residual=self.is_residual))
 
 
 @dataclass(frozen=True)
@@ -292,10 +288,9 @@ class ExcessCurvature:
         known, theta = self.known, self.theta
         sample = known.sample_of()
         curved = self._at_released(curvatures)
-        own = np.zeros((len(theta), len(theta)))
-        for part in sample.parts():
-            weights = sample.chances[part] * curved[part]
-            own += (sample.rows[part] * weights[:, None]).T @ sample.rows[part] - known.noise * weights.sum()
+        weights = sample.chances * curved
+        own = sample.products(weights) - known.noise * weights.sum()
+        del weights
         own += np.diag(np.broadcast_to(penalty, len(theta)))
         of_noise, turned = eigh(self.frame.freed(known.noise), definite(self.frame.freed(known.metric)))
         turned = self.frame.directions(turned[:, of_noise <= _MOST_NOISE])
