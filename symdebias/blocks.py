@@ -41,8 +41,8 @@ _BEHIND, _MOST_BEHIND = WINDOW // 2, 2**24
 # One in so many records is told again in each pass, by 4 bytes; and where blocks end, no closer than so many records,
 # the sum of all before, by 16.
 _TOLD_EVERY = 2**10
-# Numbers that are summed at a time: they stay in a cache. What sums of targets are multiplied with, modulo 2^64.
-_SUMMED, _OF_TARGETS, _MODULUS = 2**14, 0x9E3779B97F4A7C15, 2**64
+# Targets that are summed at a time, which stay in a cache, and what sums are remainders of.
+_SUMMED, _MODULUS = 2**13, 2**64
 
 
 def from_parquet(
@@ -267,8 +267,8 @@ class _Stream:
                 self._width, self._has_target = X.shape[1], y is not None
             self._require_form(self._count, X, y)
             self._told.extend(_told(self._count, X, y))
+            self._sum = (self._sum + _sum_of(self._count, X, y)) % _MODULUS
             self._count += len(X)
-            self._sum = (self._sum + _sum_of(X, y)) % _MODULUS
             if self._count - self._same_until >= _TOLD_EVERY:
                 self._keep_sum()
         if not self._count:
@@ -297,7 +297,7 @@ class _Stream:
         if begin == 0:
             self._sum = self._same_until = 0
         end = begin + len(X)
-        self._sum = (self._sum + _sum_of(X, y)) % _MODULUS
+        self._sum = (self._sum + _sum_of(begin, X, y)) % _MODULUS
         if -begin % _TOLD_EVERY < len(X):
             for row, told in enumerate(_told(begin, X, y), -(-begin // _TOLD_EVERY)):
                 if row < len(self._told) and told != self._told[row]:
@@ -305,9 +305,11 @@ class _Stream:
         # Where blocks of this pass end elsewhere, the whole is compared at its end.
         place = bisect.bisect_left(self._ends, end)
         if place < len(self._ends) and self._ends[place] == end:
-            if self._sums[place] != self._sum:
+            # Zero has two signs, which are told by the first bit.
+            is_sign_of_zero = abs(self._sums[place] - self._sum) == _MODULUS // 2 and not X.all()
+            if self._sums[place] != self._sum and not is_sign_of_zero:
                 raise _other(f"other records in rows {self._same_until} to {end - 1}")
-            self._same_until = end
+            self._sum, self._same_until = self._sums[place], end
 
     def _yielded(self) -> Iterator[Any]:
         """Return the blocks of one pass."""
@@ -402,16 +404,21 @@ def _told(begin: int, X: FloatArray, y: FloatArray | None) -> Iterator[int]:
         yield zlib.crc32((X[row] + 0.0).tobytes(), 0 if y is None else zlib.crc32((y[row] + 0.0).tobytes()))
 
 
-def _sum_of(X: FloatArray, y: FloatArray | None) -> int:
-    """Return a sum of the bits of all numbers of some records, modulo 2^64: it is another where one number is."""
+def _sum_of(begin: int, X: FloatArray, y: FloatArray | None) -> int:
+    """Return a sum of the bits of all numbers of some records, modulo 2^64: it is another where one number is.
 
-    def summed(values: FloatArray) -> int:
-        flat = values.reshape(-1)
+    Targets weigh by their places: signs of labels that change in pairs would leave the sum as it is.
+    """
+    total = int(X.reshape(-1).view(np.uint64).sum())
+    for start in range(0, 0 if y is None else len(y), _SUMMED):
+        assert y is not None
         # Zero has two signs.
-        parts = ((flat[start : start + _SUMMED] + 0.0).view(np.uint64) for start in range(0, len(flat), _SUMMED))
-        return sum(int(part.sum()) for part in parts)
-
-    return (summed(X) + (0 if y is None else _OF_TARGETS * summed(y))) % _MODULUS
+        bits = (y[start : start + _SUMMED] + 0.0).view(np.uint64)
+        bits ^= bits >> np.uint64(32)
+        first = 2 * (begin + start) + 1
+        bits *= np.arange(first, first + 2 * len(bits), 2, dtype=np.uint64)
+        total += int(bits.sum())
+    return total % _MODULUS
 
 
 def _other(what: str) -> ValueError:

@@ -228,8 +228,12 @@ def test_functions_that_yield_something_else_are_refused():
     for blocks, error, message in (
         (iter([]), TypeError, "Pass a function without arguments"),
         (lambda: iter([]), ValueError, "yielded nothing"),
-        (lambda: [np.zeros((3, 2)), np.zeros((3, 3))], ValueError, "has 3 columns and no target, unlike the first"),
-        (lambda: [(np.zeros((3, 2)), np.zeros(3)), np.zeros((3, 2))], ValueError, "no target, unlike the first"),
+        (lambda: [np.zeros((3, 2)), np.zeros((3, 3))], ValueError, "has 3 columns and no target, and the first 2"),
+        (
+            lambda: [(np.zeros((3, 2)), np.zeros(3)), np.zeros((3, 2))],
+            ValueError,
+            "no target, and the first 2 columns and a target",
+        ),
         (lambda: [(np.zeros((3, 2)), np.zeros(4))], ValueError, "3 records and targets of shape"),
         (lambda: [{"a": [1.0]}], TypeError, "real numbers"),
         (lambda: [(np.zeros((3, 2)), np.zeros(3), np.ones(3))], TypeError, "a tuple of 3"),
@@ -257,6 +261,9 @@ def other_blocks(what, X, y):
     but_one[2_017, 1] *= 1 + 2**-50
     without_one[2_017, 1] = np.nan
     but_one_target[2_017] *= -1
+    low, high = 1_200 + np.argmin(y[1_200:2_000]), 1_200 + np.argmax(y[1_200:2_000])
+    exchanged = y.copy()
+    exchanged[[low, high]] = y[[high, low]]
     return {
         "fewer columns": [(X[:, :1], y)],
         "more columns": [(np.column_stack([X, X]), y)],
@@ -270,6 +277,7 @@ def other_blocks(what, X, y):
         "a row twice": [(X[:1], y[:1]), (X[:-1], y[:-1])],
         "one number": by_hundreds(but_one, y),
         "one target": by_hundreds(X, but_one_target),
+        "two targets of opposite signs": by_hundreds(X, exchanged),
         "one number is missing": by_hundreds(without_one, y),
         "one number, by blocks of other lengths": [(but_one[:999], y[:999]), (but_one[999:], y[999:])],
     }[what]
@@ -293,6 +301,7 @@ def by_hundreds(X, y):
         ("other targets", "another record in row 0 than before"),
         ("a row twice", "another record in row 1024 than before"),
         ("one number", "other records in rows 1100 to 2199 than before"),
+        ("two targets of opposite signs", "other records in rows 1100 to 2199 than before"),
         ("one target", "other records in rows 1100 to 2199 than before"),
         ("one number is missing", "other records in rows 1100 to 2199 than before"),
         ("one number, by blocks of other lengths", "other records in rows 0 to 2999 than before"),
@@ -449,7 +458,7 @@ def test_damage_that_checksums_of_pages_find_names_the_row_group(tmp_path):
 
 def test_zeros_of_either_sign_are_the_same_record():
     signs = iter([0.0, -0.0])
-    read, _ = sd.blocks.from_iterator(lambda: [np.full((3, 2), next(signs))])
+    read, _ = sd.blocks.from_iterator(lambda: [np.full((3, 3), next(signs))])
     assert not read[:].any()
 
 
