@@ -195,6 +195,15 @@ def require_place(path: str | os.PathLike[str], kind: Kind | None = None) -> Non
         kind.require(place)
 
 
+def state_of(path: Path) -> tuple[tuple[int, int], int, int] | None:
+    """Return what tells a file from others, its size, and when it was written to; None where it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns
+
+
 def require_free(path: str | os.PathLike[str]) -> None:
     """Raise FileExistsError where the place of a new folder is taken, FileNotFoundError where it has no parent."""
     place = Path(os.path.realpath(path_of(path)))

@@ -5,6 +5,7 @@ more than a few pieces are kept, however large the groups are.
 """
 
 import bisect
+import contextlib
 import functools
 import itertools
 import os
@@ -21,6 +22,7 @@ from symdebias import _files, _optional
 from symdebias._arrays import FloatArray, without_decimals, without_view
 from symdebias._domains import is_list, seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
+from symdebias.exceptions import FormatError
 
 # Pieces that are kept: those that threads work on, the next, and some for a thread that is late. All of them are, where
 # all rows take no more than so many bytes.
@@ -75,13 +77,18 @@ class ParquetColumns:
     def __init__(self, paths: Sequence[Path]) -> None:
         arrow = _optional.require("pyarrow", extra="parquet")
         parquet = _optional.require("pyarrow.parquet", extra="parquet")
-        self._files = []
+        self._files: list[Any] = []
+        self._paths, self._unreadable = paths, (arrow.ArrowException, OSError)
+        # A file that was replaced or removed stays as it was for who has it open; one that was written to does not.
+        self._as_opened = [_files.state_of(path) for path in paths]
         for path in paths:
             try:
-                # Without a buffer a whole row group is read before the first of its rows is decoded.
-                self._files.append(parquet.ParquetFile(path, buffer_size=_BUFFER))
+                # Without a buffer a whole row group is read before the first of its rows is decoded. Checksums of
+                # pages are looked at where a file has them.
+                file = parquet.ParquetFile(path, buffer_size=_BUFFER, page_checksum_verification=True)
             except arrow.ArrowException as error:
                 raise ValueError(f"{seen(path.name, 80)} is no file of Parquet: {error}") from None
+            self._files.append(file)
         self._groups = [
             (place, group) for place, file in enumerate(self._files) for group in range(file.metadata.num_row_groups)
         ]
@@ -101,16 +108,17 @@ class ParquetColumns:
 
     def require(self, names: Sequence[str]) -> None:
         """Raise ValueError where a file lacks a column, or has it twice."""
-        for file in self._files:
+        for path, file in zip(self._paths, self._files, strict=True):
+            where = "the file" if len(self._files) == 1 else seen(path.name, 80)
             twice = [name for name in names if file.schema_arrow.names.count(name) > 1]
             if twice:
                 raise ValueError(
-                    f"the file has more than one column named {shown(twice[0], 80)}. Give each a name of its own."
+                    f"{where} has more than one column named {shown(twice[0], 80)}. Give each a name of its own."
                 )
             missing = [name for name in names if name not in file.schema_arrow.names]
             if missing:
                 raise ValueError(
-                    f"the file has no column {shown(missing[0], 80)}; it has "
+                    f"{where} has no column {shown(missing[0], 80)}; it has "
                     f"{', '.join(file.schema_arrow.names):.200}. Name columns that every file has."
                 )
 
@@ -146,9 +154,33 @@ class ParquetColumns:
         self.require(names)
         for place in range(len(self._groups)):
             file, group = self._groups[place]
-            with self._reading:
+            with self._reading, self._same(place):
                 table = self._files[file].read_row_group(group, columns=list(names), use_threads=False)
             yield {name: np.asarray(without_view(table.column(name))) for name in names}
+
+    @contextlib.contextmanager
+    def _same(self, group: int) -> Iterator[None]:
+        """Raise ValueError where a row group cannot be read, or its file was written to since it was opened."""
+        place, number = self._groups[group]
+        name = seen(self._paths[place].name, 80)
+        try:
+            yield
+        except self._unreadable as error:
+            self._require_unchanged(place)
+            raise FormatError(
+                f"the row group {number} of {name}, with the rows {self._starts[group]} to "
+                f"{self._starts[group + 1] - 1} of all, cannot be read: {seen(str(error), 200)}. The file is damaged; "
+                "write it again from where its records come from."
+            ) from None
+        self._require_unchanged(place)
+
+    def _require_unchanged(self, place: int) -> None:
+        was, now = self._as_opened[place], _files.state_of(self._paths[place])
+        if was is not None and now is not None and was != now and was[0] == now[0]:
+            raise ValueError(
+                f"{seen(self._paths[place].name, 80)} was written to while it was read. Open it again, and leave files "
+                "as they are until what reads them is done; a new one that is moved to their place does no harm."
+            )
 
     @functools.cached_property
     def _cuts(self) -> list[tuple[int, int]]:
@@ -170,7 +202,7 @@ class ParquetColumns:
             """Return the next rows of the open group, that many at most."""
             nonlocal batches
             # A file is read by one thread at a time.
-            with self._reading:
+            with self._reading, self._same(group):
                 batch = next(batches)
             if len(batch) > wanted:
                 batches = itertools.chain([batch[wanted:]], batches)
@@ -182,10 +214,11 @@ class ParquetColumns:
             end = min(start + WINDOW, self._starts[own + 1])
             if own != group or position > start:
                 file, number = self._groups[own]
-                batches = self._files[file].iter_batches(
-                    WINDOW, row_groups=[number], columns=list(names), use_threads=False
-                )
                 position, group = self._starts[own], own
+                with self._same(own):
+                    batches = self._files[file].iter_batches(
+                        WINDOW, row_groups=[number], columns=list(names), use_threads=False
+                    )
             while position < start:
                 position += len(part_of(start - position))
             found = None
@@ -194,7 +227,7 @@ class ParquetColumns:
                 # What is read is behind, whatever comes of it.
                 begin, position = position, position + len(batch)
                 columns = {name: _as_array(batch.column(name)) for name in names}
-                with counted_from(begin):
+                with counted_from(begin, by_source=True):
                     rows = make(columns)
                 if len(rows) == end - start:
                     return rows

@@ -23,6 +23,8 @@ _NUMBERS = 2**16
 _KEPT = 8
 # Neighbours that are taken together where many rows are spread over all: processors read ahead within them.
 _RUN, _IN_RUNS = 16, 30_000
+# What errors have whose rows are those of all records.
+_COUNTED = "symdebias_counts_all_rows"
 # So many times the largest number of the others is far: before it overflows a score, those of the others are lost.
 # So many of the others are looked at.
 _FAR_BEYOND, _LOOKED_AT = 4.0, 4096
@@ -349,8 +351,12 @@ def read_together(sources: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[F
 
 
 @contextlib.contextmanager
-def counted_from(first: int, place: str = "", every: int | IntegerArray = 1) -> Iterator[None]:
+def counted_from(
+    first: int, place: str = "", every: int | IntegerArray = 1, *, by_source: bool = False
+) -> Iterator[None]:
     """Raise errors of a part of the records with their rows counted from the first record of all.
+
+    Those that a source raised while it was read are counted so already.
 
     Parameters
     ----------
@@ -360,6 +366,8 @@ def counted_from(first: int, place: str = "", every: int | IntegerArray = 1) -> 
         What the part is called, for the message.
     every : int or array of int
         How far the rows of the part are from each other among all, or the places of all of them.
+    by_source : bool
+        Whether errors come from a source, and nobody who reads some of its rows counts them again.
     """
 
     def counted(found: re.Match[str]) -> str:
@@ -369,9 +377,11 @@ def counted_from(first: int, place: str = "", every: int | IntegerArray = 1) -> 
     try:
         yield
     except (TypeError, ValueError) as error:
-        if len(error.args) == 1:
+        if len(error.args) == 1 and not getattr(error, _COUNTED, False):
             said = re.sub(r"\brow (\d+)\b", counted, f"{error.args[0]}")
             error.args = (f"{place}: {said}" if place else said,)
+        if by_source:
+            setattr(error, _COUNTED, True)
         raise
 
 

@@ -4,6 +4,7 @@ What is made here takes the place of X and y in `symdebias.m_estimate`, `symdebi
 loss. Numbers are those of records in memory, to rounding. A memory map of NumPy needs nothing of this: it is an array.
 """
 
+import bisect
 import io
 import itertools
 import os
@@ -37,8 +38,11 @@ __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"
 # Rows that a source which is read in order keeps behind itself for each thread, for those that are a little late: no
 # more than so many numbers (128 MB), and a window in any case.
 _BEHIND, _MOST_BEHIND = WINDOW // 2, 2**24
-# One in so many records is told again in each pass, by 4 bytes.
+# One in so many records is told again in each pass, by 4 bytes; and where blocks end, no closer than so many records,
+# the sum of all before, by 16.
 _TOLD_EVERY = 2**10
+# Targets that are summed at a time, which stay in a cache, and what sums are remainders of.
+_SUMMED, _MODULUS = 2**13, 2**64
 
 
 def from_parquet(
@@ -126,8 +130,8 @@ def from_iterator(
         Without arguments; returns an iterator of blocks, each of as many records as it likes: pairs (X, y) of arrays
         of shapes (m, p) and (m,), or X alone; or tables of pandas, polars or pyarrow (record batches too), or pairs of
         a table and a target. It is called once for each pass over the records (six or so for a fit of few steps), and
-        yields the same records in the same order each time, to the last bit, which is looked at for one in 1,024; one
-        block may be written over the last one.
+        yields the same records in the same order each time, to the last bit: a pass in which a number is another is
+        refused. One block may be written over the last one.
     release : Release, optional
         For tables: the release with the names of its columns. Its columns are taken in its order, and its categories
         and labels may be text.
@@ -246,6 +250,8 @@ class _Stream:
         self._position, self._count, self._width, self._is_reused = 0, 0, 0, False
         self._has_target = False
         self._told = array("I")
+        # Of all records up to some places, and of those that this pass has read.
+        self._ends, self._sums, self._sum, self._same_until = array("Q"), array("Q"), 0, 0
 
     def measured(self) -> tuple[int, int, bool]:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
@@ -261,31 +267,49 @@ class _Stream:
                 self._width, self._has_target = X.shape[1], y is not None
             self._require_form(self._count, X, y)
             self._told.extend(_told(self._count, X, y))
+            self._sum = (self._sum + _sum_of(self._count, X, y)) % _MODULUS
             self._count += len(X)
+            if self._count - self._same_until >= _TOLD_EVERY:
+                self._keep_sum()
         if not self._count:
             raise ValueError("blocks yielded nothing. Yield at least one block of records.")
+        self._keep_sum()
         return self._count, self._width, self._has_target
+
+    def _keep_sum(self) -> None:
+        self._ends.append(self._count)
+        self._sums.append(self._sum)
+        self._same_until = self._count
 
     def _require_form(self, begin: int, X: FloatArray, y: FloatArray | None) -> None:
         if X.shape[1] != self._width or (y is not None) != self._has_target:
+            own, first = (
+                f"{width} column{'' if width == 1 else 's'} and {'a' if has_target else 'no'} target"
+                for width, has_target in ((X.shape[1], y is not None), (self._width, self._has_target))
+            )
             raise ValueError(
-                f"the block from record {begin:,} on has {X.shape[1]} columns and "
-                f"{'a' if y is not None else 'no'} target, unlike the first. Yield blocks of one form."
+                f"the block from record {begin:,} on has {own}, and the first {first}. Yield blocks of one form."
             )
 
     def _require_same(self, begin: int, X: FloatArray, y: FloatArray | None) -> None:
         """Raise ValueError where a block is not what was there in the first pass."""
         self._require_form(begin, X, y)
-        if -begin % _TOLD_EVERY >= len(X):
-            return
-        first = -(-begin // _TOLD_EVERY)
-        for place, told in enumerate(_told(begin, X, y), first):
-            if place < len(self._told) and told != self._told[place]:
-                raise ValueError(
-                    f"blocks yielded another record in row {place * _TOLD_EVERY} than before. Yield the same records "
-                    "in every pass, in the same order and to the last bit; what draws at random, reads a changing "
-                    "source or is computed by blocks of other lengths is stored first."
-                )
+        if begin == 0:
+            self._sum = self._same_until = 0
+        end = begin + len(X)
+        self._sum = (self._sum + _sum_of(begin, X, y)) % _MODULUS
+        if -begin % _TOLD_EVERY < len(X):
+            for row, told in enumerate(_told(begin, X, y), -(-begin // _TOLD_EVERY)):
+                if row < len(self._told) and told != self._told[row]:
+                    raise _other(f"another record in row {row * _TOLD_EVERY}")
+        # Where blocks of this pass end elsewhere, the whole is compared at its end.
+        place = bisect.bisect_left(self._ends, end)
+        if place < len(self._ends) and self._ends[place] == end:
+            # Zero has two signs, which are told by the first bit.
+            is_sign_of_zero = abs(self._sums[place] - self._sum) == _MODULUS // 2 and not X.all()
+            if self._sums[place] != self._sum and not is_sign_of_zero:
+                raise _other(f"other records in rows {self._same_until} to {end - 1}")
+            self._sum, self._same_until = self._sums[place], end
 
     def _yielded(self) -> Iterator[Any]:
         """Return the blocks of one pass."""
@@ -295,13 +319,28 @@ class _Stream:
                 f"blocks returned a {type(found).__name__}, and not an iterator of blocks. Write yield in place of "
                 "return, or return a list of blocks."
             )
-        return (block for block in found if not _is_empty(block[0] if isinstance(block, tuple) and block else block))
+        return self._full(found)
+
+    @staticmethod
+    def _full(found: Iterable[Any]) -> Iterator[Any]:
+        """Yield blocks that have records; what a function raises says after which of them."""
+        blocks = iter(found)
+        for place in itertools.count():
+            try:
+                block = next(blocks)
+            except StopIteration:
+                return
+            except Exception as error:
+                error.add_note(f"It was raised by what yields blocks of records, where block {place} was asked for.")
+                raise
+            if not _is_empty_pair(block):
+                yield block
 
     def read(self, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Return consecutive records."""
         room = _MOST_BEHIND // max(1, self._width)
         behind = max(WINDOW, min(_BEHIND * numba.get_num_threads(), room))
-        with self._lock:
+        with self._lock, counted_from(0, by_source=True):
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()
                 self._require_end()
@@ -363,6 +402,31 @@ def _told(begin: int, X: FloatArray, y: FloatArray | None) -> Iterator[int]:
     for row in range(-begin % _TOLD_EVERY, len(X), _TOLD_EVERY):
         # Zero has two signs.
         yield zlib.crc32((X[row] + 0.0).tobytes(), 0 if y is None else zlib.crc32((y[row] + 0.0).tobytes()))
+
+
+def _sum_of(begin: int, X: FloatArray, y: FloatArray | None) -> int:
+    """Return a sum of the bits of all numbers of some records, modulo 2^64: it is another where one number is.
+
+    Targets weigh by their places: signs of labels that change in pairs would leave the sum as it is.
+    """
+    total = int(X.reshape(-1).view(np.uint64).sum())
+    for start in range(0, 0 if y is None else len(y), _SUMMED):
+        assert y is not None
+        # Zero has two signs.
+        bits = (y[start : start + _SUMMED] + 0.0).view(np.uint64)
+        bits ^= bits >> np.uint64(32)
+        first = 2 * (begin + start) + 1
+        bits *= np.arange(first, first + 2 * len(bits), 2, dtype=np.uint64)
+        total += int(bits.sum())
+    return total % _MODULUS
+
+
+def _other(what: str) -> ValueError:
+    """Return the error of a pass with other records."""
+    return ValueError(
+        f"blocks yielded {what} than before. Yield the same records in every pass, in the same order and to the last "
+        "bit; what draws at random, reads a changing source or is computed by blocks of other lengths is stored first."
+    )
 
 
 def _unequal(yielded: str, before: int) -> ValueError:
@@ -500,7 +564,7 @@ def privatize(
         for place, block in enumerate(parts):
             with counted_from(first, f"block {place}"):
                 X, y = split(block, names if target is not None else None, target)
-                if _is_empty(X):
+                if _is_empty_pair((X, y)):
                     continue
                 one = release.privatize(X, y, outside=outside, random_state=source)
             first += len(one.X)
@@ -549,6 +613,13 @@ def _is_empty(X: Any) -> bool:
         return number_of_rows(X) == 0
     # Sparse matrices and arrays of no dimension, which are refused where they are read, have no length.
     return X.shape[:1] == (0,) if hasattr(X, "shape") else len(X) == 0
+
+
+def _is_empty_pair(block: Any) -> bool:
+    """Whether a block, with its target where it has one, has no records."""
+    if not isinstance(block, tuple) or not block:
+        return _is_empty(block)
+    return _is_empty(block[0]) and all(one is None or _is_empty(one) for one in block[1:])
 
 
 def _parts(records: Any, names: Sequence[str]) -> Iterable[Any]:

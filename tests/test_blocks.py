@@ -228,8 +228,12 @@ def test_functions_that_yield_something_else_are_refused():
     for blocks, error, message in (
         (iter([]), TypeError, "Pass a function without arguments"),
         (lambda: iter([]), ValueError, "yielded nothing"),
-        (lambda: [np.zeros((3, 2)), np.zeros((3, 3))], ValueError, "has 3 columns and no target, unlike the first"),
-        (lambda: [(np.zeros((3, 2)), np.zeros(3)), np.zeros((3, 2))], ValueError, "no target, unlike the first"),
+        (lambda: [np.zeros((3, 2)), np.zeros((3, 3))], ValueError, "has 3 columns and no target, and the first 2"),
+        (
+            lambda: [(np.zeros((3, 2)), np.zeros(3)), np.zeros((3, 2))],
+            ValueError,
+            "no target, and the first 2 columns and a target",
+        ),
         (lambda: [(np.zeros((3, 2)), np.zeros(4))], ValueError, "3 records and targets of shape"),
         (lambda: [{"a": [1.0]}], TypeError, "real numbers"),
         (lambda: [(np.zeros((3, 2)), np.zeros(3), np.ones(3))], TypeError, "a tuple of 3"),
@@ -253,6 +257,13 @@ def other_blocks(what, X, y):
     """Return blocks of other records than X and y."""
     changed = X.copy()
     changed[:, 1] += 1e-9
+    but_one, without_one, but_one_target = X.copy(), X.copy(), y.copy()
+    but_one[2_017, 1] *= 1 + 2**-50
+    without_one[2_017, 1] = np.nan
+    but_one_target[2_017] *= -1
+    low, high = 1_200 + np.argmin(y[1_200:2_000]), 1_200 + np.argmax(y[1_200:2_000])
+    exchanged = y.copy()
+    exchanged[[low, high]] = y[[high, low]]
     return {
         "fewer columns": [(X[:, :1], y)],
         "more columns": [(np.column_stack([X, X]), y)],
@@ -264,22 +275,36 @@ def other_blocks(what, X, y):
         "other features": [(changed, y)],
         "other targets": [(X, -y)],
         "a row twice": [(X[:1], y[:1]), (X[:-1], y[:-1])],
+        "one number": by_hundreds(but_one, y),
+        "one target": by_hundreds(X, but_one_target),
+        "two targets of opposite signs": by_hundreds(X, exchanged),
+        "one number is missing": by_hundreds(without_one, y),
+        "one number, by blocks of other lengths": [(but_one[:999], y[:999]), (but_one[999:], y[999:])],
     }[what]
+
+
+def by_hundreds(X, y):
+    return [(X[start : start + 100], y[start : start + 100]) for start in range(0, 3_000, 100)]
 
 
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("fewer columns", "the block from record 0 on has 1 columns and a target, unlike the first"),
-        ("more columns", "the block from record 0 on has 4 columns and a target, unlike the first"),
-        ("fewer columns in the end", "the block from record 900 on has 1 columns and a target, unlike the first"),
-        ("no target", "the block from record 0 on has 2 columns and no target, unlike the first"),
+        ("fewer columns", "the block from record 0 on has 1 column and a target, and the first 2 columns and a target"),
+        ("more columns", "the block from record 0 on has 4 columns and a target, and the first 2 columns"),
+        ("fewer columns in the end", "the block from record 900 on has 1 column and a target, and the first 2"),
+        ("no target", "the block from record 0 on has 2 columns and no target, and the first 2 columns and a target"),
         ("more records", "more than 3,000 records, and 3,000 before"),
         ("fewer records", "2,999 records, and 3,000 before"),
         ("another order", "another record in row 0 than before.*in the same order"),
         ("other features", "another record in row 0 than before"),
         ("other targets", "another record in row 0 than before"),
         ("a row twice", "another record in row 1024 than before"),
+        ("one number", "other records in rows 1100 to 2199 than before"),
+        ("two targets of opposite signs", "other records in rows 1100 to 2199 than before"),
+        ("one target", "other records in rows 1100 to 2199 than before"),
+        ("one number is missing", "other records in rows 1100 to 2199 than before"),
+        ("one number, by blocks of other lengths", "other records in rows 0 to 2999 than before"),
     ],
 )
 @pytest.mark.parametrize("changes_in", [2, 3])
@@ -295,7 +320,7 @@ def test_blocks_of_a_later_pass_are_those_of_the_first(what, message, changes_in
         passes.append(1)
         if len(passes) >= changes_in:
             return iter(other_blocks(what, X, y))
-        return ((X[start : start + 100], y[start : start + 100]) for start in range(0, 3_000, 100))
+        return by_hundreds(X, y)
 
     read, _ = sd.blocks.from_iterator(blocks)
     if changes_in == 3:
@@ -339,9 +364,101 @@ def test_the_last_block_is_read_before_a_function_wipes_it_at_its_end(size):
         assert np.array_equal(read[:], X)
 
 
+def test_rows_that_a_source_names_are_not_counted_again(tmp_path, monkeypatch):
+    """What reads records from the middle on counts rows of a part; a source has counted them already."""
+    monkeypatch.setattr("symdebias._rows.WINDOW", 500)
+    monkeypatch.setattr("symdebias.reading.at_once", lambda *_: 500)
+    monkeypatch.setattr(sd.blocks, "WINDOW", 16)
+    monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    release = sd.Release({"place": sd.RandomizedResponse(2.0, categories=("n", "e"))}, fit_intercept=True)
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    places = np.where(np.arange(3_000) % 3 > 0, "n", "e").astype(object)
+    income, wrong = np.arange(3_000.0), places.copy()
+    wrong[2_017] = "x"
+    pq.write_table(pa.table({"place": list(wrong), "income": income}), tmp_path / "records.parquet")
+    monkeypatch.setattr("symdebias._parquet.WINDOW", 500)
+    with pytest.raises(ValueError, match="in row 2017 that was not declared"):
+        sd.m_estimate(corrected, *sd.blocks.from_parquet(tmp_path, release=release, target="income"))
+    passes = []
+
+    def tables():
+        passes.append(1)
+        own = places if len(passes) == 1 else wrong
+        for start in range(0, 3_000, 100):
+            rows = slice(start, start + 100)
+            yield pa.table({"place": list(own[rows]), "income": income[rows]})
+
+    X, y = sd.blocks.from_iterator(tables, release=release, target="income")
+    with pytest.raises(ValueError, match="in row 2017 that was not declared"):
+        sd.m_estimate(corrected, X, y)
+
+
+def test_what_a_function_of_blocks_raises_says_where():
+    def blocks():
+        yield np.ones((3, 1))
+        raise ConnectionError("gone")
+
+    with pytest.raises(ConnectionError, match="gone") as caught:
+        sd.blocks.from_iterator(blocks)
+    assert caught.value.__notes__ == ["It was raised by what yields blocks of records, where block 1 was asked for."]
+
+
+def test_targets_of_records_that_are_not_there_are_refused(tmp_path):
+    blocks = [(np.ones((3, 1)), np.ones(3)), (np.ones((0, 1)), np.ones(2)), (np.ones((0, 1)), np.ones(0))]
+    release = sd.Release({"a": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0))
+    with pytest.raises(ValueError, match="block 1: X is empty"):
+        sd.blocks.from_iterator(lambda: blocks)
+    with pytest.raises(ValueError, match="block 1: X is empty"):
+        sd.blocks.privatize(release, blocks, tmp_path / "released")
+    assert sd.blocks.privatize(release, [blocks[0], blocks[2]], tmp_path / "released") == 3
+
+
+def written(place, values, **options):
+    pq.write_table(pa.table({"x": values, "y": values}), place, row_group_size=1_000, **options)
+
+
+def test_a_file_that_is_written_to_while_it_is_read_is_refused(tmp_path):
+    """One that is removed, or replaced by another, stays as it was for who has it open."""
+    place, values = tmp_path / "a.parquet", np.random.default_rng(0).normal(size=3_000)
+    for change in ("removed", "replaced", "written to", "cut"):
+        written(place, values)
+        X, _ = sd.blocks.from_parquet(place, columns=["x"])
+        if change == "removed":
+            place.unlink()
+        elif change == "replaced":
+            written(tmp_path / "b.parquet", values + 1)
+            (tmp_path / "b.parquet").replace(place)
+        elif change == "written to":
+            written(place, values + 1)
+        else:
+            with place.open("r+b") as stream:
+                stream.truncate(20_000)
+        if change in ("removed", "replaced"):
+            assert np.array_equal(X[:][:, 0], values)
+        else:
+            with pytest.raises(ValueError, match=r"a\.parquet was written to while it was read. Open it again"):
+                _ = X[:]
+
+
+def test_damage_that_checksums_of_pages_find_names_the_row_group(tmp_path):
+    place = tmp_path / "a.parquet"
+    written(place, np.random.default_rng(0).random(3_000), write_page_checksum=True)
+    content = bytearray(place.read_bytes())
+    page = pq.ParquetFile(place).metadata.row_group(1).column(0).data_page_offset
+    content[page + 200 : page + 300] = bytes(100)
+    place.write_bytes(content)
+    release = sd.Release({"x": sd.LaplaceMechanism(1.0, bounds=(0, 1))})
+    message = r"row group 1 of a\.parquet, with the rows 1000 to 1999 of all, cannot be read: .*The file is damaged"
+    with pytest.raises(sd.FormatError, match=message):
+        _ = sd.blocks.from_parquet(place, columns=["x"], target="y")[0][:]
+    with pytest.raises(sd.FormatError, match=message):
+        sd.blocks.privatize(release, place, tmp_path / "released")
+    assert list(tmp_path.iterdir()) == [place]
+
+
 def test_zeros_of_either_sign_are_the_same_record():
     signs = iter([0.0, -0.0])
-    read, _ = sd.blocks.from_iterator(lambda: [np.full((3, 2), next(signs))])
+    read, _ = sd.blocks.from_iterator(lambda: [np.full((3, 3), next(signs))])
     assert not read[:].any()
 
 

@@ -64,6 +64,11 @@ class Checkpoint:
             raise TypeError(f"checkpoint has the type {type(path).__name__}. Give the path of a file.")
         _files.require_place(path)
         self._path, self._run = Path(path), {"nothing": True}
+        folder = Path(os.path.realpath(path)).parent
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"nothing can be written to the folder {folder}. Name a file in another one.")
+        # The file as this run left it; None where it has left none.
+        self._left: Any = None
         self._entries: dict[str, Any] = {}
         self._stages: list[dict[str, Any]] = []
         self._has_begun = False
@@ -85,11 +90,13 @@ class Checkpoint:
             It is no checkpoint, or is damaged.
         """
         self._run = dict(run)
-        if self._path.exists():
-            self._read()
+        self._left = _files.state_of(self._path)
+        if self._left is not None:
+            self._entries, self._stages = self._read()
         self._has_begun = True
 
-    def _read(self) -> None:
+    def _read(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Return what the file has of this run, or raise as `begin` does."""
         name = seen(self._path.name, 80)
         remedy = "Name another file, or remove this one to begin anew."
         if not self._path.is_file():
@@ -118,7 +125,12 @@ class Checkpoint:
                     f"{name} is the checkpoint of another run: {told}. Give the arguments of that run to go on with "
                     "it. To begin this one, name another file or remove that."
                 )
-        self._entries, self._stages = entries, stages
+        return entries, stages
+
+    def _is_of_another(self) -> bool:
+        """Whether some other process has written the file since this run left it."""
+        found = _files.state_of(self._path)
+        return found is not None and found != self._left
 
     def of(self, asked: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
         """Return what a pass over the records came to before, or what it comes to now.
@@ -168,15 +180,19 @@ class Checkpoint:
         """Write the file where the last time is some seconds ago."""
         if not self._is_due:
             return
+        if self._has_begun and self._is_of_another():
+            # The same run by two processes does no harm: either file is gone on with to the same numbers.
+            self._read()
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         content = {"run": self._run, "entries": self._entries, "stages": self._stages}
         document = {"format": FORMAT, "content": Coder(_NoFields, arrays).encoded(content, "content")}
         archive.write(self._path, _DOCUMENT, json.dumps(document, allow_nan=False), arrays, _KIND)
+        self._left = _files.state_of(self._path)
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Remove the file of a run that is at its end; one that has not begun may be that of another run, and stays."""
-        if self._has_begun:
+        """Remove the file of a run that is at its end; one that another process has written stays."""
+        if self._has_begun and not self._is_of_another():
             self._path.unlink(missing_ok=True)
 
 

@@ -356,6 +356,34 @@ def test_the_place_is_looked_at_before_anything_is_computed(tmp_path):
                 solve(CORRECTED, X, y, checkpoint=nothing)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are those of POSIX")
+def test_a_folder_that_nothing_can_be_written_to_is_refused_at_once(tmp_path, monkeypatch):
+    X, y = learnable(100)
+    monkeypatch.setattr("os.access", lambda place, _: place != tmp_path)
+    for solve in (sd.sgd, sd.m_estimate):
+        with pytest.raises(PermissionError, match="nothing can be written to the folder"):
+            solve(CORRECTED, X, y, checkpoint=tmp_path / "run")
+
+
+def test_two_runs_do_not_write_over_each_others_file(place):
+    """The one that comes later is stopped, and what the other has kept stays."""
+    one, other, same = (checkpoint.Checkpoint(place) for _ in range(3))
+    for file, run in ((one, {"a": 1}), (other, {"a": 2}), (same, {"a": 1})):
+        file.begin(run)
+    one.keep(0, lambda: {"theta": np.zeros(3)}, at_once=True)
+    before = place.read_bytes()
+    with pytest.raises(ValueError, match="of another run: its a was 1, and here it is 2"):
+        other.keep(0, lambda: {"theta": np.ones(3)}, at_once=True)
+    other.remove()
+    assert place.read_bytes() == before
+    # The same run by another process writes the same.
+    same.keep(0, lambda: {"theta": np.zeros(3)}, at_once=True)
+    one.remove()
+    assert place.exists()
+    same.remove()
+    assert not place.exists()
+
+
 def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):
     X, y = learnable()
     with pytest.raises(DivergenceError):

@@ -63,6 +63,8 @@ class Partitions:
             )
         (count,) = set(counts.values())
         self._parts = [tuple(parts[name][k] if name in parts else None for name in collections) for k in range(count)]
+        # What errors call them.
+        self._places: Sequence[int] = range(count)
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -72,6 +74,7 @@ class Partitions:
         found = Partitions.__new__(Partitions)
         found.collections = {name: some(values, places) for name, values in self.collections.items()}
         found._parts = [self._parts[place] for place in places]
+        found._places = [self._places[place] for place in places]
         return found
 
     def each(self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
@@ -115,7 +118,7 @@ class Partitions:
         extra = itertools.repeat(()) if more is None else more
         return [
             delayed(_Task(work, place, arguments, keep_errors), pure=False, traverse=False)(*parts)
-            for place, (parts, arguments) in enumerate(zip(self._parts, extra, strict=False))
+            for place, parts, arguments in zip(self._places, self._parts, extra, strict=False)
         ]
 
 

@@ -339,6 +339,18 @@ def test_a_partition_where_training_is_lost_is_named():
         sd.distributed.sgd(corrected, *as_arrays(X, y), step_size=1e6, random_state=0)
 
 
+def test_partitions_are_named_by_their_place_among_all():
+    """Also where the first ones have no records, and are left out of later passes."""
+    X, y, _ = released(RELEASE)
+    corrected = sd.debias(sd.losses.exponential(), RELEASE)
+    table = X.assign(y=y)[:3_000]
+    parts = dd.from_pandas(table, npartitions=3)
+    parts = dd.concat([parts[parts["age"] > 1e6], parts])
+    message = r"in partition 3, .*diverged"
+    with pytest.raises(sd.DivergenceError, match=message), dask.config.set(scheduler="sync"):
+        sd.distributed.sgd(corrected, parts[list(X.columns)], parts["y"], step_size=1e6, random_state=0)
+
+
 CORRECTED = sd.debias(sd.losses.exponential(), RELEASE)
 WRONG = {
     "an array of NumPy": (lambda X, y: (X.compute(), y), TypeError, "X is a ndarray, and here"),
