@@ -78,6 +78,7 @@ def test_categories_that_are_numbers_are_read_as_their_codes(tmp_path):
     np.testing.assert_array_equal(read.X[:], release.design_matrix(whole.X))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("pair", [(-1, 1), (1, 2), (3, 0)])
 def test_two_numbers_are_read_as_themselves(pair, tmp_path):
     """They stand for themselves in arrays: as codes 0 and 1 no solver would take them."""
@@ -569,6 +570,7 @@ def test_tables_of_a_function_are_read_as_the_file_is(stored, kind):
     np.testing.assert_array_equal(X[:], read.X[:][:, 1::-1])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "file", "folder", "blocks", "reader"])
 def test_a_table_or_a_file_is_released_by_blocks(kind, tmp_path, monkeypatch):
     """The seed tells the noise: each kind is released alike, part by part."""

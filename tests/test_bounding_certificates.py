@@ -108,6 +108,7 @@ def test_the_largest_bias_need_not_be_under_the_most_noise():
     assert certificate.loss_bias == pytest.approx(wanted, rel=1e-7)
 
 
+@pytest.mark.in_turn
 def test_a_hinge_is_certified_at_its_kink():
     corrected = sd.debias(
         sd.losses.hinge(), release_of(0.5), method="surrogate", radius=RADIUS, score_variance=0.5, n=1e5
@@ -133,6 +134,7 @@ def test_what_is_written_is_never_below_what_was_found():
         assert f"largest found {written}" in str(changed)
 
 
+@pytest.mark.in_turn
 def test_a_wrong_surrogate_is_not_called_proved():
     """The kernels' waves are 1% off: quadrature finds more than the bound on the surrogate's error."""
     corrected = sd.debias(

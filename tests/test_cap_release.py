@@ -57,6 +57,7 @@ IN_TURN = (
 )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in IN_TURN else name for name in RELEASES]
 )
@@ -94,6 +95,7 @@ def test_the_rule_around_a_record_is_the_law_of_the_mechanism():
 # ---- surrogates ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "release"),
     [
@@ -181,6 +183,7 @@ def test_half_of_the_budget_for_the_label():
     assert np.all((ends[:, 0] < theta) & (theta < ends[:, 1]))
 
 
+@pytest.mark.in_turn
 def test_least_squares_with_an_intercept():
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (40_000, 3)) / math.sqrt(3)
@@ -217,6 +220,7 @@ def test_intervals_cover_the_fit_of_the_true_records(draws):
     assert hits >= 0.95 * count - 3 * math.sqrt(0.95 * 0.05 * count * 2)
 
 
+@pytest.mark.in_turn
 def test_stochastic_gradient_descent_runs_on_the_kernel():
     X, y = logistic_records(30_000, np.array([2.0, -1.0]), 8, in_ball=True)
     noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=9)
@@ -367,6 +371,7 @@ def test_a_cap_that_hides_squares_has_no_plan():
         )  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("mechanism", "trace"),
     [

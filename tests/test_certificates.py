@@ -94,6 +94,7 @@ def test_a_growing_gaussian_loses_its_variance_first():
     assert certificate.loss_bias / certificate.loss_scale < 1e-9
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "loss",
     [

@@ -305,6 +305,7 @@ def test_corrected_losses_can_be_sent_to_another_process():
     assert pickle.loads(pickle.dumps(corrected)) is copy
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("features", [1, 2])
 def test_a_correction_of_a_residual_keeps_its_digits_far_from_zero(features):
     noise = sd.LaplaceMechanism.from_scale(0.5)
@@ -320,6 +321,7 @@ def test_a_correction_of_a_residual_keeps_its_digits_far_from_zero(features):
 @pytest.mark.parametrize("expression", [
     1 - sp.exp(-((U - Y) ** 2) / 8), (U - Y) ** 2 * sp.exp(-((U - Y) ** 2) / 8), sp.exp(-(U**2)) * sp.exp(U * Y),
 ], ids=["Welsch", "redescending", "product"])  # fmt: skip
+@pytest.mark.in_turn
 def test_bounded_losses_are_corrected_exactly_under_laplace_noise(expression):
     b, theta = 0.3, 1.5
     corrected = sd.debias(sd.Loss(expression, score=U, target=Y), sd.Release(sd.LaplaceMechanism.from_scale(b)))

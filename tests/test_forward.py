@@ -31,6 +31,7 @@ def brute_force(release, f, record, target, *, nodes=40):
     return total
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin(), sd.losses.logistic()], ids=str)
 @pytest.mark.parametrize("target", [-1.0, 1.0])
 def test_the_parts_of_the_bias_add_up(loss, target):
@@ -121,6 +122,7 @@ def test_a_loss_in_five_features_is_integrated_over_by_a_rule_that_fits():
         sd.bias(loss, release)(np.full(8, 0.5), np.full((1, 8), 0.3), [1.0])
 
 
+@pytest.mark.in_turn
 def test_the_bias_of_five_scores_is_integrated_over_by_a_rule_that_fits():
     rng = np.random.default_rng(1)
     theta, record = rng.normal(size=(5, 5)), rng.uniform(-0.5, 0.5, 5)
@@ -201,6 +203,7 @@ def test_the_printed_bound_is_violated_and_ours_is_not():
     assert worst <= bound
 
 
+@pytest.mark.in_turn
 def test_the_bound_covers_label_noise():
     corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.5))
     bound = corrected.variance_bound(theta_radius=1.0, columns=2)
@@ -231,6 +234,7 @@ def test_free_form_variances():
     assert found.item() == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.in_turn
 def test_infinite_variances_are_refused():
     corrected = sd.debias(margin_loss(sp.exp(U**2 / 20) + U * Y), gaussian_release(math.sqrt(11.0)))
     with pytest.raises(InfiniteVarianceError, match="from 10 on"):

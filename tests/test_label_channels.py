@@ -157,6 +157,7 @@ def test_a_part_that_is_hidden_moves_no_gradient_and_is_stated():
     assert "up to a part" not in str(exactly.certificate)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("channel", "intercept", "loss"),
     [
@@ -193,6 +194,7 @@ def test_noised_features_and_labels_together(channel, intercept, loss):
     assert certificate.loss_bias - certificate.loss_offset < 1e-9 * certificate.loss_scale
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("channel", ["debiased", "many", "randomized response", "four outputs"])
 def test_losses_of_any_form_are_exact_at_full_rank(channel):
     mechanism = CHANNELS[channel]

@@ -308,6 +308,7 @@ OWN = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "scores"),
     [pytest.param(name, scores, marks=[] if (name, scores) == ("normal and categories", 2) else [

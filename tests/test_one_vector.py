@@ -122,6 +122,7 @@ FIRST, SECOND = (grid.ravel() for grid in np.meshgrid(NODES, NODES, indexing="ij
 CHANCES = np.outer(WEIGHTS, WEIGHTS).ravel()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_loss_and_gradient_of_a_margin_release_are_unbiased(loss, label):
@@ -140,6 +141,7 @@ def test_loss_and_gradient_of_a_margin_release_are_unbiased(loss, label):
     assert abs(CHANCES @ off.loss(theta, X, y) - value) > 0.01
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "loss", [sd.losses.least_squares(), sd.Loss((Y - U) ** 4 / 4, score=U, target=Y)], ids=["square", "fourth power"]
 )
@@ -239,6 +241,7 @@ def least_squares_of(X, rows):
     return np.linalg.lstsq(X, rows, rcond=None)[0]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "kind",
     [

@@ -73,6 +73,7 @@ def test_refusals_do_propose_something():
     assert "a LaplaceMechanism" not in str(refusal.value)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "expression", [sp.exp(-sp.exp(U / 2)) - U * Y, sp.exp(-sp.exp(U)) + sp.exp(-sp.exp(-U)), sp.exp(3 * U - sp.exp(U))]
 )

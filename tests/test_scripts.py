@@ -124,6 +124,7 @@ def one_vector_report(names=slice(None)):
     }
 
 
+@pytest.mark.in_turn
 def test_the_example_of_categories_in_one_vector_finds_the_coefficients():
     """Six coefficients within five standard errors each (false-alarm rate 4e-6)."""
     ((values, errors),) = one_vector_report(slice(1)).values()
@@ -166,6 +167,7 @@ def test_the_example_of_clipping():
     assert "noise sd" in script["report"](table)
 
 
+@pytest.mark.in_turn
 def test_the_best_order_and_its_picture(tmp_path):
     script = runpy.run_path(str(ROOT / "examples" / "bias_against_variance.py"))
     text = script["report"]([4.0], tmp_path / "picture.png")
@@ -203,6 +205,7 @@ def test_the_example_of_label_privacy(tmp_path):
     assert "before 4 of 4 biased" in text
 
 
+@pytest.mark.in_turn
 def test_the_example_of_smoothed_training(tmp_path):
     """Smoothing loses on digits of 8 x 8, at these seeds by 10 and more; the order of columns is nothing to DP-SGD."""
     script = runpy.run_path(str(ROOT / "examples" / "smoothed_training.py"))
@@ -680,6 +683,7 @@ def test_designs_of_the_benchmark_of_coverage_hold_together(coverage):
         assert np.all(np.abs(off.mean(axis=0)) <= 6 * off.std(axis=0) / np.sqrt(len(off))), name
 
 
+@pytest.mark.in_turn
 def test_targets_of_the_benchmark_of_coverage(coverage):
     """Quadratic: the solution of the normal equations. Kinks: more true records than the sample agree."""
     name = "squared margin, t4"

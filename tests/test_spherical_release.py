@@ -110,6 +110,7 @@ def of_columns(count, *, padded=False):
     return sd.Release({names: sd.SphericalLaplaceMechanism.from_scale(0.3, padded=padded)}, COIN)
 
 
+@pytest.mark.in_turn
 def test_the_method_is_exact_where_it_exists_and_is_not_too_dear():
     log_loss = sd.losses.logistic()
     assert sd.debias(log_loss, of_columns(3)).method == "exact"
@@ -170,6 +171,7 @@ def test_the_variance_of_a_quadratic_loss():
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("columns", "method"), [(3, "exact"), pytest.param(2, "surrogate", marks=pytest.mark.exhaustive)]
 )
@@ -193,6 +195,7 @@ def test_a_fit_is_near_that_of_the_true_records(columns, method):
 # ---- margin releases -------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("intercept", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_a_margin_release_with_spherical_noise_is_that_of_its_vector(intercept):
     """The scale is that of the whole vector, its coordinates share the noise, and fits know the truth."""

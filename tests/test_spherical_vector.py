@@ -81,6 +81,7 @@ def test_losses_of_a_residual_are_unbiased(name):
     assert abs(weights @ off.loss(theta, X, sent) - value) > 0.001
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["square", "linex", "wave"])
 def test_losses_of_a_residual_of_one_feature_are_unbiased(name):
     """Two coordinates, whose operator has the order 3/2: a series for the square, factors for the others."""
@@ -94,6 +95,7 @@ def test_losses_of_a_residual_of_one_feature_are_unbiased(name):
     np.testing.assert_allclose(weights @ corrected.gradient(theta, X, sent), [slope * x], atol=1e-10)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", [sd.losses.logistic(), sd.losses.exponential()], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_margin_losses_with_a_weighed_intercept_are_unbiased(loss, label):
@@ -211,6 +213,7 @@ def simulated(n, seed):
     return X, np.clip(np.column_stack([X, np.ones(n)]) @ THETA + rng.uniform(-1, 1, n), -3, 3)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["least squares", pytest.param("huber", marks=pytest.mark.exhaustive)])
 def test_a_fit_is_near_that_of_the_true_records(name):
     """Within 4 standard errors, about 1 false alarm in 5,000, once and for all; the uncorrected fit is 6 away."""

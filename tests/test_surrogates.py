@@ -276,6 +276,7 @@ def test_noise_without_moments_either_has_the_exact_correction_whose_cost_is_not
     assert "what it costs is not known, as noise of the release states neither a density nor" in corrected.reason
 
 
+@pytest.mark.in_turn
 def test_an_exact_correction_of_enormous_variance_is_passed_over():
     names = tuple(f"x{j}" for j in range(12))
     release = sd.Release({names: sd.LaplaceMechanism.from_scale(2.5)})
@@ -288,6 +289,7 @@ def test_an_exact_correction_of_enormous_variance_is_passed_over():
     assert sd.debias(sd.losses.squared_margin(), release).method == "exact"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("in_groups", [False, True])
 def test_of_many_columns_few_tell_that_an_exact_correction_is_passed_over(in_groups, monkeypatch):
     """Derivatives of the order of 24 columns take longer than a derivation may."""
@@ -450,6 +452,7 @@ def test_tradeoff_shows_bias_and_variance_of_every_choice():
         corrected.tradeoff(radius=1.0, score_variance=1.0, n=10, orders=(-1,))
 
 
+@pytest.mark.in_turn
 def test_best_order_by_bias_and_by_error_differ_where_the_noise_is_large():
     corrected = sd.debias(sd.losses.logistic(), sd.Release(NORMAL))
     curve = corrected.tradeoff(radius=5.0, score_variance=16.0, n=100, orders=(0, 1, 2, 3, 4))
@@ -586,6 +589,7 @@ def test_a_loss_that_is_flat_over_many_units_is_seen():
     assert (near.even, near.odd) == (far.even, far.odd) == (True, False)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("unit", [1e4, 1e-3])
 def test_surrogates_by_hand_know_no_units(unit):
     release = sd.Release(NORMAL)

@@ -81,6 +81,7 @@ def test_rows_are_those_of_the_table_as_a_whole(kind, by_blocks):
         assert np.array_equal(read.target[rows], whole.target[rows])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow", "symdebias"])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", ["margin", "joint"])

@@ -23,7 +23,7 @@ def test_each_file_has_its_turn(share):
 
 
 def test_a_share_of_the_cases_runs_each_time_and_all_in_turn():
-    cases = [f"tests/test_forward.py::test_variances[{number}]" for number in range(60)]
+    cases = [f"tests/test_forward.py::test_variances[{number}]" for number in range(160)]
     runs = [{case for case in cases if turns.is_cases_turn(case, part)} for part in range(PARTS)]
     assert all(len(cases) / (2 * turns.SHARE) < len(run) < 2 * len(cases) / turns.SHARE for run in runs)
     assert set().union(*runs) == set(cases)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PARTS = 40
 # One in so many cases of a long table runs each time.
-SHARE = 4
+SHARE = 8
 VARIABLE = "SYMDEBIAS_PART"
 
 

@@ -94,6 +94,7 @@ def supremum(function, loss, radius):
     return max(values.max(), -found.fun)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "radius"),
     [

@@ -29,6 +29,7 @@ MORE = [
 ]  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [*NAMES, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in MORE)])
 def test_solvers_keep_their_claim_and_lose_it_with_less_noise(name):
     pytest.importorskip("dp_accounting")

@@ -41,6 +41,7 @@ SOUND = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (1, 2))])
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_mechanisms_are_left_alone(name, seed):

@@ -23,6 +23,7 @@ def test_our_draws_are_those_of_opendp(law, scale):
     assert found.holds, found
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("law", DRAWS)
 @pytest.mark.parametrize(("factor", "shift"), [(1.1, 0.0), (0.9, 0.0), (1.0, 0.1)])
 def test_what_the_comparison_sees_and_what_it_lets_pass(law, factor, shift):

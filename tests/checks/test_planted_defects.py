@@ -69,6 +69,7 @@ def test_a_planted_defect_is_refuted_by_default(name):
     assert "REFUTED" in check.table()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "name", [*(one for one in SOUND if one != "cap"), pytest.param("cap", marks=pytest.mark.exhaustive)]
 )

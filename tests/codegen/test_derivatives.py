@@ -36,6 +36,7 @@ CASES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("case", CASES)
 def test_one_pass_gives_what_four_give(case):
     """Compiled; `score/test_program.py` has all statistics, uncompiled."""

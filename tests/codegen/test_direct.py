@@ -361,6 +361,7 @@ def test_kernels_of_noise_are_left_to_numba():
     assert dataclasses.replace(own, is_direct=False).key != own.key
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("assigned", ["out[0] =", "out[0] +="])
 @pytest.mark.parametrize("terms", [50, 51, 52, 101, 102, 140, 900])
 def test_long_sums_are_written_in_parts(terms, assigned, nothing_compiled):

@@ -50,6 +50,7 @@ def records(mechanism, columns, n=3_001):
     return found[:, 0] if columns == 1 else found
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("noise", ["plain", "hardened"])
 def test_kernels_draw_and_clip_what_is_drawn_and_clipped_without_them(name, noise, monkeypatch):
@@ -231,6 +232,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
         assert np.array_equal(found[one][1], found[other][1])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_nothing_half_written_leaves_where_bits_run_out(name, monkeypatch):
     mechanism, columns = MECHANISMS[name]

@@ -60,6 +60,7 @@ def freedoms(kernel):
     )
 
 
+@pytest.mark.in_turn
 def test_loops_over_records_are_vectorised_and_nan_keeps_its_meaning(nothing_compiled):
     kernels = Kernels(PROGRAM)
     compiled = {name: cache.compile_kernel(kernels.source(name)) for name in NAMES}
@@ -142,6 +143,7 @@ def test_no_library_is_called_for_each_record(loss, nothing_compiled):
     assert packed(kernel) >= MANY
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["mean_gradient", "mean_derivatives"])
 def test_loops_over_records_of_each_combination_are_vectorised(name, nothing_compiled):
     channel = sd.RandomizedResponse(epsilon=2.0, categories=("l", "m", "h"))

@@ -39,6 +39,7 @@ def records_of(labels, *, intercept=True, weighted=False, n=700):
     return corrected.records(rng.normal(size=(n, 3)), rng.integers(0, labels, n).astype(float), sample_weight=weights)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_derivatives_are_those_that_are_written_out(intercept, weighted):
@@ -80,6 +81,7 @@ def test_many_labels_have_exact_second_derivatives(weighted):
     np.testing.assert_allclose(found.meat, gradients.T @ gradients / records.total, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.in_turn
 def test_fits_to_many_labels_stand_on_them():
     rng = np.random.default_rng(1)
     X, theta = rng.normal(size=(6_000, 2)), rng.normal(size=(18, 2)) / 2

@@ -61,6 +61,7 @@ def test_a_fit_finds_the_curve_and_the_naive_one_does_not():
     assert "fractions as sums of exponentials" in fit.summary()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "expression",
     [
@@ -92,6 +93,7 @@ def test_correlated_noise_is_that_of_its_column():
     assert sd.debias(found.loss, sd.Release({("dose", "z"): pair})).is_exact
 
 
+@pytest.mark.in_turn
 def test_laplace_noise_bounds_the_rates():
     """Exponentials that grow faster than half of its tails fall would have no variance."""
     release = sd.Release({"dose": sd.LaplaceMechanism.from_scale(0.1)})

@@ -21,6 +21,7 @@ def by_labels(upper, lower, pair):
     return ((Y - low) * upper + (high - Y) * lower) / (high - low)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("pair", [(-1, 1), (0, 1), (1, 2)])
 @pytest.mark.parametrize(
     "f",
@@ -54,6 +55,7 @@ def test_the_log_loss_is_short_by_labels():
     assert of_margin(given, U, Y, (-1.0, 1.0)) is given
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("name", "noise"),
     [("exponential", "Laplace"), ("exponential", "normal"), ("exponential", "none"), ("probit", "Laplace"),

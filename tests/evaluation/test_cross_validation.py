@@ -139,6 +139,7 @@ def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
     assert found.estimates["right"].bias > 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["roc_auc", "f1", "brier"])
 def test_metrics_of_labels_choose_by_the_parts(metric):
     X, y = records(n=800)

@@ -755,6 +755,7 @@ def test_a_score_is_not_taken_for_another_prediction_than_that_of_the_fit(loss, 
     assert evaluate(fit, X, y, metric=fit.corrected.declared).value == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.in_turn
 def test_a_margin_release_tells_the_brier_score():
     """20 draws: a bias of .006 beyond the stated one is seen."""
     rng = np.random.default_rng(2)

@@ -85,6 +85,7 @@ def test_metrics_by_blocks_are_those_in_memory(name, label_model, monkeypatch):
         same(found.estimates[metric], one)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "roc_auc", "log_loss"])
 def test_weights_and_clusters_by_blocks(metric, monkeypatch):
     small(monkeypatch)
@@ -167,6 +168,7 @@ def test_several_classes_by_blocks(release, monkeypatch):
         evaluate(theta, in_order(X), in_order(y), metric="accuracy", **how)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["labels", "normal", "a cap"])
 def test_curves_by_blocks_are_those_in_memory(name, monkeypatch):
     small(monkeypatch)
@@ -244,6 +246,7 @@ def test_memory_maps_and_files_are_judged_in_little_memory(tmp_path):
     same(found, evaluate(theta, np.array(X), np.array(y), **how))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["log_loss", "accuracy", "roc_auc", "f1"])
 @pytest.mark.parametrize("read", [Rows.of_array, in_order], ids=["any row", "in order"])
 def test_records_of_weight_0_by_blocks(metric, read, monkeypatch):

@@ -129,6 +129,7 @@ WIDE = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("target", WIDE)
 def test_r2_has_the_error_that_it_states(target):
     """60 draws of 1,500 records and their noise: standard errors a third off are seen, and a bias of one half of one.
@@ -361,6 +362,7 @@ def test_one_vector_of_features_and_label_tells_no_label(metric):
             evaluate(THETA, joint.X, joint.y, metric=metric, release=joint.release)
 
 
+@pytest.mark.in_turn
 def test_r2_of_features_and_target_in_one_vector():
     """40 draws: standard errors 40% off and a bias of .7 standard errors are seen."""
     rng = np.random.default_rng(4)

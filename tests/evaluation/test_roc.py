@@ -34,6 +34,7 @@ def test_true_records_have_the_curve_of_scikit_learn():
     assert plain.true_positive_errors[0] == pytest.approx(math.sqrt(share * (1 - share) / positives), rel=0.01)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["labels", "normal"])
 def test_rates_have_the_true_means_over_the_noise(name):
     release = {"labels": release_of(None, COIN), "normal": release_of(NORMAL, COIN)}[name]
@@ -99,6 +100,7 @@ def test_rates_that_few_records_decide_have_wide_intervals_or_none():
         assert to_the_middle == pytest.approx(reach) if deciding > 50 else to_the_middle > reach
 
 
+@pytest.mark.in_turn
 def test_many_thresholds_are_taken_in_parts(monkeypatch):
     X, y = records(n=80)
     noised = release_of(NORMAL, COIN).privatize(np.tile(X, (5, 1)), np.tile(y, 5), random_state=1)

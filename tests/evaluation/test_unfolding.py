@@ -134,6 +134,7 @@ def test_intervals_of_recall_cover_where_scores_lie_in_clumps():
     assert covered >= 17
 
 
+@pytest.mark.in_turn
 def test_precision_holds_for_scores_next_to_the_threshold_whatever_labels_are():
     """More than half of the records .1 below the threshold: 10 draws of 2,000 records.
 

@@ -85,6 +85,7 @@ def test_a_fit_to_many_labels_asks_for_no_other_kernels(solver, asked):
     assert "mean_derivatives" not in ahead.values()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "poisson", "least_squares"])
 def test_a_fit_with_an_offset_asks_for_no_other_kernels(loss, solver, asked):

@@ -112,6 +112,7 @@ def test_a_broken_line_is_named(tmp_path):
         datasets.adult(tmp_path)
 
 
+@pytest.mark.in_turn
 def test_adult_as_it_is(data_folder):
     data = datasets.adult(data_folder)
     assert data.X.shape == (48_842, 4)
@@ -305,6 +306,7 @@ def test_an_audit_that_refutes_says_so_by_its_exit_code(tmp_path, capsys, monkey
     assert law["passed"] is False
 
 
+@pytest.mark.in_turn
 def test_the_noise_of_a_seed_has_no_guarantee_to_audit(tmp_path, capsys):
     """The card of such a folder has one, and it holds: an audit of the folder must not say so."""
     release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0))

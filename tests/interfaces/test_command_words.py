@@ -148,6 +148,7 @@ def test_a_page_stands_without_a_fit_that_ignores_the_noise(place, capsys, tmp_p
     assert "Coefficients" in page.read_text()
 
 
+@pytest.mark.in_turn
 def test_another_folder_than_that_of_an_outcome_is_told_by_its_columns(place, capsys, tmp_path):
     noise = sd.GaussianMechanism.from_scale(0.2)
     release = sd.Release({"x": noise, "w": noise}, fit_intercept=True)
@@ -160,6 +161,7 @@ def test_another_folder_than_that_of_an_outcome_is_told_by_its_columns(place, ca
     assert "the target 'w' is no column of this folder, whose columns are x." in capsys.readouterr().err
 
 
+@pytest.mark.in_turn
 def test_a_table_has_the_names_that_users_gave(capsys, tmp_path):
     """Columns are called as arguments, losses and their numbers are; the table stays aligned."""
     names = ("noise_scale", "sample_weight", "least_squares", "radius=2")

@@ -117,6 +117,7 @@ def test_a_delta_that_is_as_large_as_one_of_the_records_is_told(folder, tmp_path
             assert ("delta=0.001 is not below one over 20,000 records" in told) is is_told
 
 
+@pytest.mark.in_turn
 def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys):
     survey = {
         "epsilon": 24.0,
@@ -206,6 +207,7 @@ def test_a_loss_of_ones_own_is_fitted_and_judged(folder, capsys, tmp_path):
     assert "written" in printed(capsys, "report", kept, folder / "seeded", "--out", tmp_path / "fit.html")
 
 
+@pytest.mark.in_turn
 def test_two_labels_of_any_codes_are_plus_and_minus_one_in_a_loss_of_ones_own(capsys, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 4_000)
@@ -219,6 +221,7 @@ def test_two_labels_of_any_codes_are_plus_and_minus_one_in_a_loss_of_ones_own(ca
     assert abs(own["theta"][0] - 2) < 4 * own["standard_errors"][0]
 
 
+@pytest.mark.in_turn
 def test_a_loss_of_ones_own_takes_numbers_and_an_exposure(capsys, tmp_path):
     rng = np.random.default_rng(0)
     x, years = rng.uniform(-1, 1, 4_000), rng.uniform(1, 3, 4_000)
@@ -243,6 +246,7 @@ def test_the_words_of_metrics_are_those_of_the_library():
         assert parser.parsed(["evaluate", "fit", "folder", "--metric", name]).metric == name
 
 
+@pytest.mark.in_turn
 def test_a_ledger_that_begins_says_so_once(folder, tmp_path, capsys):
     words = ["privatize", folder / "people.csv", "--schema", folder / "schema.toml", "--population", "panel",
              "--total", "60,1e-5", "--ledger", tmp_path / "spnet.jsonl", "--json"]  # fmt: skip
@@ -290,6 +294,7 @@ def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):
     assert one == other
 
 
+@pytest.mark.in_turn
 def test_a_fit_to_seeded_records_has_no_guarantee(folder, capsys, tmp_path):
     kept, page = tmp_path / "fit.npz", tmp_path / "fit.html"
     words = ("fit", folder / "seeded", "--loss", "squared-margin")
@@ -345,6 +350,7 @@ def test_clipped_records_are_a_note_to_the_collector(folder, capsys, tmp_path):
     assert ".py" not in said
 
 
+@pytest.mark.in_turn
 def test_what_to_expect_is_said_before_anything_is_spent(folder, capsys):
     plan = ["plan", "--schema", folder / "schema.toml"]
     answer = json.loads(printed(capsys, *plan, "--records", "20000", "--json"))
@@ -363,6 +369,7 @@ def test_what_to_expect_is_said_before_anything_is_spent(folder, capsys):
     assert needed["records"] <= 20_000 * 1.2
 
 
+@pytest.mark.in_turn
 def test_derivations_are_printed(capsys):
     out = printed(capsys, "derive", "-u*y + exp(u)", "--noise", "gaussian:0.5", "--continuous")
     assert "-u*y + exp(-s/2 + u)" in out
@@ -528,6 +535,7 @@ def test_a_closed_pipe_is_no_failure(words, tmp_path):
     assert words[0] == "--help" or len(sd.load(tmp_path / "out").X) == 40
 
 
+@pytest.mark.in_turn
 def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
     """Those of commands whose JSON is not read elsewhere here, and one that has a number that is not finite."""
     takes_json = {

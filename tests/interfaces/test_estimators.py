@@ -143,6 +143,7 @@ def test_places_that_may_be_in_either_order_are_refused():
         sd.DebiasedClassifier(release=SIGNED).fit(noised.X, (noised.y > 0).astype(int))
 
 
+@pytest.mark.in_turn
 def test_encoded_labels_without_a_mechanism_and_in_streams():
     codes = (SIGNS > 0).astype(int)
     plain = sd.DebiasedClassifier(encoded_labels=("no", "yes")).fit(X, codes)
@@ -208,6 +209,7 @@ CODINGS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("coding", CODINGS)
 def test_labels_are_in_the_users_coding(coding):
     release, y, classes = CODINGS[coding]
@@ -264,6 +266,7 @@ def test_several_labels_of_text_are_sorted():
     assert model.score(X, y) > 0.6
 
 
+@pytest.mark.in_turn
 def test_a_recoded_loss_has_the_same_fit():
     noised = SIGNED.privatize(X, SIGNS, random_state=1)
     other = CODINGS["0 and 1"][0]
@@ -274,6 +277,7 @@ def test_a_recoded_loss_has_the_same_fit():
     np.testing.assert_allclose(fits[0], fits[1], rtol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_labels_that_are_released_as_they_are():
     release = sd.Release(features=NOISE)
     noised = release.privatize(X, random_state=1)
@@ -377,6 +381,7 @@ def test_what_comes_per_record_is_routed():
         sklearn.set_config(enable_metadata_routing=False)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
 def test_a_scorer_takes_the_offset_of_the_model():
     release = sd.Release(features=NOISE)
@@ -443,6 +448,7 @@ def by_blocks(model, X, y, *, blocks=4, **first):
     return model
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:.*training has not arrived")
 @pytest.mark.parametrize("average", [False, True])
 def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
@@ -555,6 +561,7 @@ def test_epochs_of_a_stream_are_said_to_be_one():
     np.testing.assert_array_equal(seven.coef_, one.coef_)
 
 
+@pytest.mark.in_turn
 def test_a_stream_that_has_not_arrived_warns():
     """Short steps leave the average of a pass at a tenth of the way; learned ones arrive."""
     for step_size, has_arrived in ((1e-3, False), ("auto", True)):
@@ -569,6 +576,7 @@ def test_a_stream_that_has_not_arrived_warns():
         assert all(one.startswith("so far training has not arrived") and "More records may" in one for one in told)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
 def test_a_default_penalty_that_decides_a_coefficient_is_warned_of(solver):
     small = X[:2000] * [1.0, 1e-5]
@@ -591,6 +599,7 @@ def test_steps_are_not_learned_from_a_record():
         model.partial_fit(noised.X[:1], noised.y[:1])
 
 
+@pytest.mark.in_turn
 def test_a_stream_that_is_lost_so_far_warns():
     release = sd.Release(features=sd.GaussianMechanism.from_scale(3.0), target=sd.RandomizedResponse(epsilon=3.0))
     noised = release.privatize(X[:2000], SIGNS[:2000], random_state=1)
@@ -718,6 +727,7 @@ def test_a_scorer_scores_debiased_estimators():
         sd.CorrectedScorer("accuracy")("model", X, SIGNS)
 
 
+@pytest.mark.in_turn
 def test_records_that_are_read_by_blocks_are_fitted_where_they_are():
     release = sd.Release(NOISE, sd.RandomizedResponse(3.0, ("no", "yes")), fit_intercept=True)
     noised = release.privatize(X, TEXT, random_state=0)

@@ -64,6 +64,7 @@ def test_a_fit_is_that_of_the_columns_by_hand():
     assert "C(region)[T.s]" in found.summary()
 
 
+@pytest.mark.in_turn
 def test_losses_solvers_and_options_go_through():
     data = table().assign(events=lambda rows: np.arange(len(rows)) % 4, label=lambda rows: 2 * (rows.sex == "m") - 1.0)
     counts = sd.fit("events ~ age + C(region)", data, RELEASE, loss="poisson", offset=np.log(data.year), l2=0.1)
@@ -174,6 +175,7 @@ def test_what_a_formula_may_not_say(formula):
 WHOLE = ["int8", "uint8", "int64", "Int8", "int8[pyarrow]"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", WHOLE)
 def test_whole_numbers_are_real_numbers_whatever_their_type(kind):
     rng = np.random.default_rng(0)
@@ -366,6 +368,7 @@ def test_data_and_releases_that_do_not_fit():
 OPEN = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year", "region", "my col"))
 
 
+@pytest.mark.in_turn
 def test_offsets_and_exposure_are_those_by_hand():
     data = table().assign(events=np.arange(90) % 4)
     given = {"data": data, "release": OPEN, "loss": "poisson"}

@@ -252,6 +252,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("words", "code", "message"), [case[1:] for case in COMMANDS], ids=[case[0] for case in COMMANDS]
 )

@@ -90,6 +90,7 @@ def test_columns_are_taken_out_and_given_to_the_solver(folders, capsys):
     assert "cluster" in text
 
 
+@pytest.mark.in_turn
 def test_without_the_options_they_are_features(folders, capsys):
     place, *_ = folders
     found = json.loads(said(capsys, "fit", place / "csv", "--loss", "least-squares", "--l2", "10", "--json"))
@@ -97,6 +98,7 @@ def test_without_the_options_they_are_features(folders, capsys):
     assert "per_record" not in found
 
 
+@pytest.mark.in_turn
 def test_a_saved_fit_says_which_columns_it_took(folders, capsys, tmp_path, monkeypatch):
     place, *records = folders
     kept = tmp_path / "fit.npz"
@@ -196,6 +198,7 @@ def test_columns_that_say_nothing_are_refused(capsys, tmp_path):
         assert message in said(capsys, *words, *more, code=1)
 
 
+@pytest.mark.in_turn
 def test_categories_are_clusters_and_no_weights(capsys, tmp_path):
     """A village stands for its records as numbers of villages do; the first has no indicator beside an intercept."""
     schema = {
@@ -244,6 +247,7 @@ def test_outcomes_have_them_beside_their_features(capsys, tmp_path):
         said(capsys, "evaluate", kept, tmp_path / "outcomes", "--metric", "r2")
 
 
+@pytest.mark.in_turn
 def test_records_are_not_held_against_the_scale_of_a_card_that_is_not_theirs(capsys, tmp_path):
     """A card of scale 1 for errors of 0.01 is doubted, and not where records have their own."""
     rng = np.random.default_rng(2)
@@ -360,6 +364,7 @@ def test_columns_without_noise_are_told_beside_chosen_features(option, column, o
     assert ("is the target" in told) == (column == "pay")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("entry", "value"),
     [

@@ -78,6 +78,7 @@ def predicted(folder, fit, *words):
     return pd.read_csv(out)
 
 
+@pytest.mark.in_turn
 def test_labels_have_their_names_chances_and_intervals(folder):
     pd.DataFrame({"place": ["s", "?", "e"], "age": [20.0, 80.0, 50.0], "other": [1, 2, 3]}).to_csv(
         folder / "new.csv", index=False

@@ -137,6 +137,7 @@ def test_more_budget_is_never_worse():
     assert losses == sorted(losses, reverse=True)
 
 
+@pytest.mark.in_turn
 @settings(max_examples=15)
 @given(
     count=st.integers(2, 12),

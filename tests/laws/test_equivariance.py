@@ -245,6 +245,7 @@ HETEROSCEDASTIC = sd.Loss(
 )
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("scale", [0.0, 0.3])
 def test_units_of_the_target_change_nothing_for_a_location_and_a_log_scale(scale):
     """With one metric for both scores the curvature of the one hid that of the other: with targets of 1e-8 steps of the
@@ -315,6 +316,7 @@ def test_what_the_table_would_see():
     assert abs(2 * second[0] - first[0]) > 1e-3
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", list(SOLVERS))
 @pytest.mark.parametrize(
     ("loss", "is_noised"),
@@ -362,6 +364,7 @@ def test_units_of_the_target_change_nothing(loss, is_noised, solver):
 RESIDUAL = sd.Loss((SCORE - TARGET) ** 4 / 4, score=SCORE, target=TARGET)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("covariance", [[0.16, 0.03, 0.09], [0.16, 0.0, 0.09], [0.16, 0.0, 0.0]])
 @pytest.mark.parametrize("loss", [sd.losses.poisson(), RESIDUAL])
 def test_units_of_a_group_do_not_choose_the_correction_of_a_metric(covariance, loss):

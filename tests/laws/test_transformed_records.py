@@ -55,6 +55,7 @@ def same(name, release, X, y, matrix, *, tolerance=1e-5, **options):
     return one, other
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", SCALAR)
 def test_fits_go_with_units_origins_and_order(name):
     X, y = records(name)
@@ -73,6 +74,7 @@ def test_fits_go_with_units_origins_and_order(name):
     same(name, release_of(), wide[::-2, ::2], y, np.eye(4), tolerance=1e-9)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", [name for name in SCALAR if LOSSES[name].target_values == (-1.0, 1.0)])
 def test_fits_of_swapped_labels_have_the_other_sign(name):
     X, y = records(name)
@@ -86,6 +88,7 @@ def test_fits_of_swapped_labels_have_the_other_sign(name):
 RESIDUALS = ["cauchy", "expectile", "huber", "least_squares", "quantile"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", RESIDUALS)
 @pytest.mark.parametrize("far", [-40.0, 1e6])
 def test_targets_may_be_far_from_0(name, far):

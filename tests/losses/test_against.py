@@ -122,6 +122,7 @@ def test_predictions_are_of_both_labels_and_others_are_refused():
         fit.score(X, names)
 
 
+@pytest.mark.in_turn
 def test_other_labels_that_are_numbers_are_refused_by_name():
     X, y = records(2_000)
     fit = sd.m_estimate(sd.debias(against(0, 2), sd.Release(NOISE)), X, y.astype(float))
@@ -139,6 +140,7 @@ def test_a_classifier_wants_a_loss_of_all_labels(names_labels):
         sd.DebiasedClassifier(against(0, 2), release=release).fit(X, y)
 
 
+@pytest.mark.in_turn
 def test_softmax_under_normal_noise_proposes_it():
     release = sd.Release(NOISE, sd.RandomizedResponse(epsilon=2.0, categories=LABELS))
     with pytest.raises(NoExactCorrectionError) as refusal:

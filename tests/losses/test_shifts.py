@@ -49,6 +49,7 @@ def three_classes(n=100, seed=0):
     return X, target.astype(float)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("l2", [0.0, 0.05])
 def test_softmax_with_intercepts_has_the_fit_and_the_errors_of_differences(l2):
     X, target = three_classes(200)

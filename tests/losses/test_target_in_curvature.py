@@ -14,6 +14,7 @@ def of_features(expression, parameters, values=None):
     return sd.Loss.of_features(expression, features=x, parameters=parameters, target=y, target_values=values)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "told"),
     [

@@ -34,6 +34,7 @@ def mixture(betas):
     return np.array([np.prod([b / (b - other) for other in squares if other != b]) for b in squares])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "p", [p if p in (1, 3) else pytest.param(p, marks=pytest.mark.exhaustive) for p in range(1, 7)]
 )

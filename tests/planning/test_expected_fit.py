@@ -100,6 +100,7 @@ def test_least_squares_in_closed_form():
     assert np.trace(second) == pytest.approx(np.trace(truth) + noise.mean(), rel=1e-12)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("draws", [20, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_predicted_errors_are_those_of_simulated_fits(draws):
     """An error of 4% is seen: 200 fits know a standard error to .5%, and the planner's draw of the noise to .5%.
@@ -138,6 +139,7 @@ def test_predicted_errors_are_those_of_simulated_fits(draws):
     assert np.all((ratio > stats.chi2(draws).ppf(1e-4)) & (ratio < stats.chi2(draws).isf(1e-4)))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", [sd.losses.huber(), sd.losses.squared_hinge()], ids=["huber", "squared_hinge"])
 def test_expected_errors_are_those_in_other_units(loss):
     """A column in thousands took the errors to ten times as much, or had the plan refused for its long gradients."""
@@ -303,6 +305,7 @@ def curve_population(n, rng):
     return X, 1.5 * np.exp(0.8 * X[:, 0]) + 0.5 * rng.normal(size=n)
 
 
+@pytest.mark.in_turn
 def test_a_free_form_loss_is_planned_as_that_of_its_score():
     """A column without noise may stand in it squared; the noise that the planner draws is the same."""
     rng = np.random.default_rng(2)
@@ -321,6 +324,7 @@ def test_a_free_form_loss_is_planned_as_that_of_its_score():
     assert found.method == "exact"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("draws", [25, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_expected_errors_of_a_curve_are_those_of_simulated_fits(draws):
     """200 fits: a standard error that is a quarter off would be five of its own standard errors; 25: two thirds off."""
@@ -337,6 +341,7 @@ def test_expected_errors_of_a_curve_are_those_of_simulated_fits(draws):
     np.testing.assert_allclose(np.mean(found, axis=0), expected.theta, atol=4 * expected.standard_errors.max() / 5)
 
 
+@pytest.mark.in_turn
 def test_free_form_losses_that_are_refused_or_noted():
     population = Population(*curve_population(5_000, np.random.default_rng(6)))
     heavy = expected_fit(CURVE, sd.Release(sd.LaplaceMechanism.from_scale(0.24)), population, n=1e5, start=[1.5, 0.8])
@@ -408,6 +413,7 @@ def test_growth_is_told_from_powers(loss, wanted):
     assert importlib.import_module("symdebias.planning.expected_fit")._grows(loss) == wanted
 
 
+@pytest.mark.in_turn
 def test_softmax_with_intercepts_is_planned_as_it_is_fitted():
     """No penalty holds what all classes have in common, and fits have parameters that sum to 0 over them."""
     rng = np.random.default_rng(0)

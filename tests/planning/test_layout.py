@@ -99,6 +99,7 @@ def in_years_and_hours():
     return Population(own, population.y)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("target", ["noised", pytest.param("margin", marks=pytest.mark.exhaustive)])
 def test_columns_in_their_own_units_are_planned_as_they_are_released(target):
     """The same errors as for columns in [-1, 1], and a release that takes years, hours and codes."""

@@ -399,6 +399,7 @@ def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):
     assert place.exists()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solve", [sd.sgd, sd.m_estimate, sd.sgd_replicates])
 def test_a_package_that_is_missing_leaves_the_file(solve, place, monkeypatch):
     X, y = learnable()

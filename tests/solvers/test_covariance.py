@@ -527,6 +527,7 @@ def test_the_noncentrality_is_the_largest_over_the_box():
         wald_test(np.ones(16), root @ root.T, rows, degrees_of_freedom=2)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("freedom", [None, 8])
 def test_the_test_keeps_its_level_under_the_worst_bias(freedom):
     """1,000 draws know 5% to 0.7 points; without the bias the test would reject three times as often."""

@@ -83,6 +83,7 @@ def test_records_are_read_where_the_bound_does_not_tell(monkeypatch):
     assert len(read) == 2
 
 
+@pytest.mark.in_turn
 def test_a_change_of_units_changes_no_bound(monkeypatch):
     found = []
     for scale in (1.0, 1e6):

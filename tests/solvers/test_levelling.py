@@ -497,6 +497,7 @@ def test_polynomials_have_no_end_where_a_loss_has_parted_the_records():
     assert high < 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("times", [1.0, 0.125])
 def test_polynomials_of_a_loss_that_keeps_its_curvature_add_the_bias_of_the_estimate(times, monkeypatch):
     """A bound on the bias where a test is would leave an end of theta = 1 of most draws nowhere."""

@@ -125,6 +125,7 @@ def test_statsmodels_without_noise(loss):
 # ---- what the sandwich promises --------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 def test_mean_squared_error_and_coverage_of_the_check():
     """Standard errors 1% off, a mean squared error 3% off and a bias of .2 standard errors are seen.
 
@@ -255,6 +256,7 @@ def test_noise_that_hides_the_features_leaves_no_fit():
                 fit.confidence_interval()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
 def test_what_is_convex_whatever_the_labels_needs_no_pilot(scale):
     """Noise of labels alone shifts the gradient of a Poisson loss: its one minimum is found, far away or flat."""
@@ -343,6 +345,7 @@ def test_the_ball_and_the_box_hold():
         np.testing.assert_allclose(wide.covariance, free.covariance, rtol=1e-6)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("given", [{}, {"radius": 3.0}, {"start": [0.5, 0.0]}], ids=str)
 def test_much_noise_and_few_records_are_refused(given):
     # 200 records under noise three times as wide as their features say nothing of them.

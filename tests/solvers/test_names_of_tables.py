@@ -182,6 +182,7 @@ def test_noise_scales_of_a_table_are_matched_by_name(named, order):
     np.testing.assert_array_equal(array.theta, expected.theta)
 
 
+@pytest.mark.in_turn
 def test_noise_scales_of_other_names_are_refused():
     corrected = sd.debias(
         LOSS, sd.Release({("age", "hours"): sd.GaussianMechanism.from_scale(0.3)}, noiseless=("year",))
@@ -198,6 +199,7 @@ def test_noise_scales_of_other_names_are_refused():
     np.testing.assert_array_equal(found, sd.m_estimate(single, one, Y, noise_scale=scale.to_numpy()).theta)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["least_squares", "logistic"])
 def test_an_offset_leaves_the_names(loss):
     """That of labels is a column more, which is held."""

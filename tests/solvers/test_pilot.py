@@ -234,7 +234,8 @@ def test_a_single_count_leaves_no_pilot_and_no_warning_of_numpy():
 
 def test_a_pilot_that_runs_away_counts_the_records_with_weight():
     """Read by blocks those without are there, and in memory they are left out: the message is the same."""
-    rng = np.random.default_rng(0)
+    # Of these records a last bit does not decide whether the search runs away or never settles.
+    rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2))
     y, weights = np.sign(X[:, 0]), np.arange(60) % 3 / 2.0
     corrected = sd.debias(sd.losses.logistic(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.8)}))

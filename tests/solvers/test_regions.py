@@ -89,6 +89,7 @@ def test_in_the_plane_no_point_of_a_fine_mesh_is_better(seed):
     assert best >= values.min() - 1e-4 * (1 + abs(best))
 
 
+@pytest.mark.in_turn
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(-6, 6), st.floats(-3, 3))
 def test_laws(seed, d, spread, size):
     """The conditions hold, turning turns, scaling scales, and random points are no better."""

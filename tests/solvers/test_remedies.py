@@ -189,6 +189,7 @@ def test_columns_that_true_records_do_not_tell_apart_are_named(further, told):
     assert fits(loss, release, apart, y, 1).standard_errors.all()
 
 
+@pytest.mark.in_turn
 def test_a_combination_of_many_columns_is_told_of_without_their_names():
     """Fourteen columns of sum 0 have .27 each in it; such a refusal ended in an IndexError."""
     rng = np.random.default_rng(0)
@@ -253,6 +254,7 @@ def test_released_labels_that_are_all_the_same_are_named():
         sd.m_estimate(sd.debias(sd.losses.exponential(), release), X, np.ones(len(X)))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("edge", "n"), [(0.0, 500), (0.3, 500), (0.0, 40_000)])
 def test_labels_that_a_score_separates_are_told(edge, n):
     """Along a combination of two columns, and with a record of either label on the edge."""

@@ -116,6 +116,7 @@ def test_a_circle_has_its_last_batch_within_it(in_python, order, epochs):
         assert found[place].history.records.tolist() == seen[: 3 + (epochs > 1)]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_places_in_one_order_move_fits_as_much_as_orders_do(epochs):
     """Of 12 times 15 places and 180 orders: a ratio of standard deviations off by a third is seen with certainty."""

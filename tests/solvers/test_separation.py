@@ -70,6 +70,7 @@ def test_values_to_one_side_are_a_group():
         fitted(sd.losses.logistic(), X, y)
 
 
+@pytest.mark.in_turn
 def test_records_of_weight_0_have_no_label():
     X, y = records(rare, n=20_000, seed=1)
     group = np.flatnonzero(X[:, 1])

@@ -45,6 +45,7 @@ def twin(corrected, X, y, *, step_sizes, batch_size, rows, l2=0.0, radius=math.i
     return np.array(path)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("columns", "intercept", "weighted"),
     [
@@ -537,6 +538,7 @@ def shifted(n=2_000, shift=0.0):
     return sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("shift", "options"), [(0.0, {"step_size": 0.1}), (100.0, {}), (1e4, {"epochs": 3})])
 def test_descent_that_has_not_arrived_says_how_far_away_it_is(shift, options):
     corrected, X, y = shifted(shift=shift)
@@ -580,6 +582,7 @@ def test_batches_of_weighted_records_are_unbiased(batch_size):
     assert np.all(np.abs(fit.theta - root.theta) < 1.5 * root.standard_errors)
 
 
+@pytest.mark.in_turn
 def test_weights_are_those_of_the_gradient_that_tells_of_arriving():
     """Records that hardly count have a gradient of their own where descent arrives."""
     rng = np.random.default_rng(0)

@@ -209,6 +209,7 @@ def test_a_surrogate_of_a_polynomial_has_no_bias_to_tell():
     np.testing.assert_allclose(fit.theta, exact.theta, rtol=1e-9)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("width", [0.05, 0.5, 4.0])
 def test_a_summary_tells_how_a_quantile_is_smoothed(width):
     """The fit is the quantile of the target plus a logistic error, within five standard errors (alarms below 1e-6)."""

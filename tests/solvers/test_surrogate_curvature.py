@@ -99,6 +99,7 @@ def test_labels_that_were_noised_change_the_share_by_their_error_alone():
     assert abs(share - plain) < 4 * error
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_a_hinge_loss_that_a_slow_surrogate_rounds_off_is_fitted(seed):
     """Slow waves bend far beside the kinks, and half of the curvature where scores are many is not the loss's there."""
@@ -152,6 +153,7 @@ def test_the_share_of_the_loss_is_all_in_a_fit_that_stands():
     assert 0.8 < share + 2 * error < 1.2
 
 
+@pytest.mark.in_turn
 def test_a_penalty_that_is_most_of_the_curvature_is_no_sign_of_a_lost_fit():
     """A penalty of 0.1 was told as the surrogate's own: beside it counts have little curvature in a rare column."""
     rng = np.random.default_rng(0)

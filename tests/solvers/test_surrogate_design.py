@@ -52,6 +52,7 @@ def test_an_error_is_that_of_whatever_target_goes_with_a_score(loss):
     assert np.sqrt(scores.chances @ own**2) == pytest.approx(found)
 
 
+@pytest.mark.in_turn
 def test_a_surrogate_without_a_minimum_gives_way_to_one_for_more_noise(monkeypatch):
     """A quarter of such fits was refused; of 24 that have another surrogate instead all intervals covered."""
     rng, true = np.random.default_rng(14), np.array([1.5, -1.0, -2.0])
@@ -130,6 +131,7 @@ FEW = [
 ]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("digits", [8, 5, 3])
 def test_a_loss_that_has_no_curvature_over_the_scores_of_few_records_has_a_design(digits):
     """Parameters run away to where the hinge is next to linear: a curvature of 1e-170 was divided by its square."""

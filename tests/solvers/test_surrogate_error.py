@@ -10,6 +10,7 @@ from symdebias.solvers.surrogate_error import MeanError
 pytestmark = pytest.mark.newest
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["logistic", "probit"])
 @pytest.mark.parametrize("noised", [True, False])
 def test_it_is_that_of_true_records(loss, noised):

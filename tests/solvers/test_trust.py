@@ -30,6 +30,7 @@ def excluded(fit, truth, level=0.999):
     return int(np.sum((ends[:, 0] > truth) | (truth > ends[:, 1])))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("given", [{}, {"radius": 10.0}, {"bounds": (-10.0, 10.0)}], ids=["free", "ball", "box"])
 def test_what_is_given_narrows_the_region_and_never_widens_it(given):
     """Noise of ten times the features: further out the mean corrected loss has lower minima that the noise makes."""
@@ -71,6 +72,7 @@ SCORES = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "kind",
     # A wide range of scores takes many waves, in kernels of its own.
@@ -98,6 +100,7 @@ def test_intervals_hold_whatever_the_scores_are(kind):
     assert refused <= 1
 
 
+@pytest.mark.in_turn
 def test_a_noise_scale_of_each_record():
     rng = np.random.default_rng(2)
     scales = rng.uniform(0.1, 0.6, 20_000)
@@ -182,6 +185,7 @@ def test_descent_returns_no_noise():
             sd.sgd(corrected, noised.X, noised.y, random_state=seed)
 
 
+@pytest.mark.in_turn
 def test_a_surrogate_that_is_not_close_enough_at_the_noise_is_refused():
     """Noise of variance 30 in the score leaves waves too slow for the log loss: fits were up to 15 errors off."""
     truth = np.array([5.4, -2.7])
@@ -297,6 +301,7 @@ def test_descent_looks_at_a_part_of_the_records_where_it_tells(monkeypatch):
         assert told == [20_000]
 
 
+@pytest.mark.in_turn
 def test_a_few_records_far_out_are_not_missed(monkeypatch):
     """Two of 30,000, neither of which is among the tested ones: what a sample misses."""
     far = (10_001, 20_002)
@@ -315,6 +320,7 @@ def test_a_few_records_far_out_are_not_missed(monkeypatch):
     assert str(refused.value) == str(anew.value)
 
 
+@pytest.mark.in_turn
 def test_how_large_weights_are_changes_no_refusal(monkeypatch):
     """Records are counted, and not what they weigh."""
     monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "MUCH_INFLATION", 1.001)

@@ -75,6 +75,7 @@ def test_the_three_point_difference_of_the_theory():
     laplace_noise(0.7), discrete_laplace_noise(0.7, 0.5), uniform_noise(0.9), staircase_noise(1.5, 1.0, 0.3),
     discrete_staircase_noise(1.5, 4, 2, 0.25),
 ], ids=["laplace", "grid", "uniform", "staircase", "discrete staircase"])  # fmt: skip
+@pytest.mark.in_turn
 @pytest.mark.parametrize("power", [0, 1, 2, 3, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (4, 5, 6))])
 def test_moments_undo_any_noise_for_polynomials(noise, power):
     inverse = polynomial_inverse(U**power, U, noise.inverse_taylor(power))
@@ -247,6 +248,7 @@ def test_what_is_no_sum_of_exponentials_says_so(expression):
 # ---- stable forms ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("order", range(1, 13))
 def test_high_derivatives_of_softplus_keep_their_digits(order):
     """Against 50-digit arithmetic, relative to the largest value of the derivative."""

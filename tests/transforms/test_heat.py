@@ -139,6 +139,7 @@ def test_commutes_with_the_derivative(f, variance):
     )
 
 
+@pytest.mark.in_turn
 @given(SUMS, st.floats(0.01, 0.9), st.floats(0.01, 0.9))
 def test_noise_variances_add(f, first, second):
     twice = inverse_heat(inverse_heat(f, U, sp.Float(first)).expression, U, sp.Float(second)).expression

@@ -48,6 +48,7 @@ def deviation(found, variance, radius=5.0):
     return np.sqrt(np.max(values**2 @ weights - (values @ weights) ** 2))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("s", "step"), [(4.0, 0.5), *(pytest.param(s, 0.25, marks=pytest.mark.exhaustive) for s in PUBLISHED)]
 )

@@ -28,6 +28,7 @@ def outcomes(channels, true):
     return codes, np.prod([row[codes[:, b]] for b, row in enumerate(rows)], axis=0)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("true", [(0, 0), (2, 1)])
 def test_the_mean_hessian_over_all_outcomes_is_that_of_the_surrogate(true):
     """Three letters, a channel to more outputs than inputs, and normal noise by quadrature: one true record."""

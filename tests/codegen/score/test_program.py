@@ -191,6 +191,7 @@ def test_what_a_statistic_gives_belongs_together(case):
     check(plain, rng.uniform(-0.5, 0.5, program.number_of_parameters))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("most", [1, 6])
 def test_it_does_not_matter_which_columns_of_categories_are_taken_together(most):
     """One by one, in pairs or all together: of more records than a part has, and of a target with a table."""

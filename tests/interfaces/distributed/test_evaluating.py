@@ -87,6 +87,7 @@ def test_weights_may_choose_among_partitions():
         sd.distributed.evaluate(THETA, parts[["age", "hours"]], parts["y"], sample_weight=0 * parts["w"], **how)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("case", CASES)
 def test_a_metric_is_that_of_one_machine(case):
     release, metric, options, weighted = CASES[case]
@@ -118,6 +119,7 @@ def test_a_loss_that_a_channel_hides():
     compared(sd.distributed.evaluate(THETA, *in_partitions(HIDDEN)[:2], **options), expected)
 
 
+@pytest.mark.in_turn
 def test_a_fit_says_what_is_not_given():
     X, y, _ = released(LABELLED)
     fit = sd.m_estimate(sd.debias(sd.losses.exponential(), LABELLED), X, y)
@@ -161,6 +163,7 @@ def test_candidates_are_not_told_by_partitions_of_one_label():
     assert found.estimates["one"].interval_or_none() is None
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("estimated", [False, True])
 def test_comparisons_have_the_errors_of_few_records_and_of_estimated_noise(estimated):
     """Few records decide under heavy tails; accuracy under noise in the score moves with the noise as well."""

@@ -68,6 +68,7 @@ def compared(found, expected):
         assert found.diagnostics[name] == pytest.approx(expected.diagnostics[name], rel=1e-8), name
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "weighted"),
     [
@@ -109,6 +110,7 @@ def test_targets_far_from_0_are_those_of_one_machine():
     assert descent.diagnostics["pilot"]["theta"][-1] == pytest.approx(1e5, abs=1)
 
 
+@pytest.mark.in_turn
 def test_records_of_weight_0_are_counted_nowhere():
     """One in five has weight: samples are taken among these, wherever they are."""
     X, y, _ = released(RELEASE)
@@ -143,6 +145,7 @@ def test_weights_may_choose_among_partitions():
         sd.distributed.m_estimate(corrected, features, target, sample_weight=0 * weighing)
 
 
+@pytest.mark.in_turn
 def test_clusters_are_those_of_one_machine():
     """One of them has a tenth of the records, and is left out; labels are text, and clusters reach over partitions."""
     X, y, weights = released(RELEASE)
@@ -194,6 +197,7 @@ def test_many_classes_without_a_penalty_are_those_of_one_machine(options):
     np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-10)
 
 
+@pytest.mark.in_turn
 def test_descent_of_many_classes_without_a_penalty_is_not_lost():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(4_000, 2))
@@ -206,6 +210,7 @@ def test_descent_of_many_classes_without_a_penalty_is_not_lost():
     assert np.abs(apart).max() < 0.15
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["least_squares", "logistic"])
 def test_noise_of_the_records_own_is_that_of_one_machine(loss):
     rng = np.random.default_rng(2)
@@ -332,6 +337,7 @@ def test_descent_that_has_not_arrived_is_told():
     assert found.diagnostics["away"] == pytest.approx(np.sqrt(lengths[0] / lengths[1]), rel=1e-6)
 
 
+@pytest.mark.in_turn
 def test_a_partition_where_training_is_lost_is_named():
     X, y, _ = released(RELEASE)
     corrected = sd.debias(sd.losses.exponential(), RELEASE)
@@ -473,6 +479,7 @@ def test_a_correction_travels_by_what_determines_it():
     assert corrected.records(X[:50], y[:50]).under(first).mean_loss(theta) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("module", ["here", "there"])
 def test_a_warning_of_inflation_points_at_the_call(module, monkeypatch):
     """The line that called the solver, not one within it."""

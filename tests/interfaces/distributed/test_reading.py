@@ -105,6 +105,7 @@ def test_a_penalty_stands_beside_the_loss_with_its_exposure():
     np.testing.assert_allclose(second.theta, first.theta - [0, 0, np.log(2)], rtol=1e-8)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["poisson", "accuracy"])
 def test_metrics_with_an_offset_are_those_of_one_machine(metric):
     loss = {"poisson": "poisson", "accuracy": "exponential"}[metric]
@@ -216,6 +217,7 @@ def test_a_partition_whose_offsets_leave_its_records_no_weight_is_named():
         sd.distributed.m_estimate(corrected, X, y, offset=small)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["poisson", "exponential"])
 def test_descent_in_partitions_has_the_offset_in_each(loss):
     """The mean of two descents, weighted by records: of other targets and weights, or with a column that is held."""

@@ -27,6 +27,7 @@ def fitted(loss=LOGISTIC, data=None, **options):
         return sd.objective_perturbation(loss, X, y, **arguments | options)
 
 
+@pytest.mark.in_turn
 def test_labels_that_count_nothing_do_not_change_the_noise():
     """The loss of a third label is 0, whose gradients are those of rows of zeros."""
     X, y = clipped_records()

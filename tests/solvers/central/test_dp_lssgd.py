@@ -67,6 +67,7 @@ def twin(loss, X, y, seed, *, clip, multiplier, probability, batch, steps, sizes
     return iterates
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", ["logistic", "free-form", pytest.param("softmax", marks=pytest.mark.exhaustive)])
 def test_the_kernel_takes_the_steps_of_the_algorithm(kind):
     loss, options = CASES[kind]
@@ -275,6 +276,7 @@ def test_the_noise_of_a_step_has_the_stated_scale(published, noise):
     assert ("low bits" in fit.guarantee.basis) == (noise == "plain")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("kind", "length"), [("logistic", 4), ("softmax", 9), ("free-form", 2)])
 def test_no_rounded_gradient_is_longer_than_the_noise_is_calibrated_to(kind, length):
     """One record, one step from a point, without noise: what it contributes, in exact arithmetic."""

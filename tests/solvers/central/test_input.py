@@ -271,6 +271,7 @@ def exact_errors(rows, target, mechanism):
     return np.sqrt(np.diag(gradient_moments.covariance(moments, best)) / len(target))
 
 
+@pytest.mark.in_turn
 def test_at_the_noise_of_a_local_budget_only_the_corrected_server_is_near():
     """(q, p) at epsilon 4 of their own, 400,000 records: the ridge of the noise halves the plain fit and more."""
     rows, target = problem(400_000, seed=2)

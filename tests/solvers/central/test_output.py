@@ -167,6 +167,7 @@ def test_log_loss_comes_within_five_percent_of_the_bound():
     assert 0.95 < np.linalg.norm(moved) / (2 / (n * l2)) <= 1
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "bounds", "slope"),
     [
