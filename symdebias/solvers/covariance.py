@@ -63,6 +63,13 @@ _LEAST_LEFT = 0.05
 # An average of iterates that is farther from the root, in standard errors, has intervals that reach over the distance;
 # up to here they cover by hardly more than .001 too seldom.
 _ARRIVED = 0.1
+# The level of intervals whose ends are looked at, and what is said where a noised category leaves one without.
+_LEVEL = 0.95
+_OF_OTHERS = (
+    "with columns of noised categories the records leave an interval without an end: where that is so most draws of "
+    "such records may have no fit, and intervals of the other parameters may cover less than they say; merge a rare "
+    "category with another, or release the column with less noise"
+)
 # Where more than this share of true scores lies beyond the range of a surrogate, its minimum is far from that of the
 # loss, and a bound on the bias to first order does not reach so far. Ranges that fits find have less than a hundredth.
 _MOST_OUTSIDE = 1 / 3
@@ -165,10 +172,14 @@ def at_root(
         )
     known_freedom = freedom if np.isfinite(freedom).any() else None
     skewness = _of_whole(scatter, covariance, freedom)
-    return Inference(
+    inference = Inference(
         covariance, kind, refusal, bias, tuple(notes), known_freedom, scatter.joint, curving, levelling, skewness,
         None if factors is None or not factors.any() else factors, outward, intercepts,
     )  # fmt: skip
+    # Most draws of such records are refused; of those that are left the other estimates lean, too.
+    if levelling is not None and correction.design.categorical and np.isinf(inference.interval(theta, _LEVEL)).any():
+        inference = replace(inference, notes=(*notes, _OF_OTHERS))
+    return inference
 
 
 @dataclass(frozen=True)

@@ -443,6 +443,16 @@ def test_the_variance_of_a_score_is_the_one_where_the_test_is(seed):
     assert low == pytest.approx(fit.theta[0] - 1.96 * fit.standard_errors[0], rel=1e-3)
 
 
+def test_nothing_is_said_of_other_parameters_beside_categories_that_are_not_rare():
+    rng = np.random.default_rng(47)
+    X = np.column_stack([rng.random(2_000) > 0.4, rng.normal(size=2_000)]).astype(float)
+    y = np.where(rng.random(2_000) < expit(X @ [1.0, 0.7] - 0.4), 1.0, -1.0)
+    release = sd.Release({"group": sd.RandomizedResponse(2.0, (0, 1))}, noiseless=("x",), fit_intercept=True)
+    fit = fitted(release.privatize(X, y, random_state=0))
+    assert np.all(np.isfinite(fit.confidence_interval()))
+    assert "intervals of the other parameters" not in " ".join(fit.summary().split())
+
+
 @pytest.mark.in_turn
 @pytest.mark.parametrize(("seed", "end"), [(20, 2.0), (44, np.inf), (51, np.inf)])
 def test_the_variance_under_noised_categories_is_the_one_where_the_test_is(seed, end):
@@ -475,6 +485,8 @@ def test_the_variance_under_noised_categories_is_the_one_where_the_test_is(seed,
         return own @ found.gradient / np.sqrt(own @ found.meat @ own / 500)
 
     high = fit.confidence_interval()[0, 1]
+    # Most such records have no fit, and other intervals of those that have one cover less: the summary says so.
+    assert "intervals of the other parameters may cover less" in " ".join(fit.summary().split())
     if np.isfinite(end):
         assert tested(high) == pytest.approx(end, abs=0.1)
     else:
