@@ -805,6 +805,8 @@ class Records:
         They are those of the weighted Hessians, and of the outer products of the weighted gradients less a mean;
         `metric` is as for `derivatives_or_differences`.
         """
+        if not len(some):
+            return
         ends = np.cumsum(np.bincount(codes))
         order = np.argsort(codes, kind="stable")
         for cluster in some:

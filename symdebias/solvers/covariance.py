@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky
 
 from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._rows import parts_of
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.codegen.program import BLOCK
@@ -716,9 +717,9 @@ def of_clusters(
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
     whole = hessian * records.total
     factor, inverse = cho_factor(whole), _inverse(hessian, records.total)
-    moves = sums @ inverse
     far = _cluster_leverages(records, metric, codes)
     large = np.flatnonzero((mass * _MANY_CLUSTERS >= records.total) | (far > _MUCH_LEVERAGE * records.total))
+    of_large, moves = sums[large], _times_in_place(sums, inverse)
     told = np.zeros((len(large), len(theta)))
     kept_apart = looked_at(large, far, len(theta))
     curvatures, meats = np.zeros((2, len(kept_apart), len(theta), len(theta)))
@@ -729,7 +730,7 @@ def of_clusters(
         apart = np.searchsorted(kept_apart, place)
         if apart < len(kept_apart) and kept_apart[apart] == place:
             curvatures[apart], meats[apart] = curvature, outer
-        kept, plain = _left_out(curvature, sums[cluster], whole, factor, name)
+        kept, plain = _left_out(curvature, of_large[place], whole, factor, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         moves[cluster], told[place] = kept, _told(inverse, curvature)
     most = _most_told(told)
@@ -750,13 +751,29 @@ def of_clusters(
     if effective <= _MANY_CLUSTERS:
         freedom = np.minimum(freedom, count - 1)
     # Fewer than are to be expected of so many decide where the scores of clusters have heavy tails.
-    largest = np.abs(moves).max(axis=0)
-    squares = (moves / np.where(largest > 0, largest, 1.0)) ** 2
-    for place, deciding in enumerate(deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))):
+    for place, deciding in enumerate(deciding_each(*_powers_of_moves(moves))):
         alike = min(freedom[place], count - 1) + 1
         few = freedom_of_few(float(deciding), alike)
         freedom[place] = freedom[place] if few is None else min(freedom[place], few)
     return ClusterCovariance(covariance * ((count - 1) / count), count, effective, freedom)
+
+
+def _times_in_place(rows: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return rows times a matrix, which take their place: there may be as many clusters as records."""
+    for part in parts_of(len(rows), rows.shape[1], _NUMBERS):
+        rows[part] = rows[part] @ matrix
+    return rows
+
+
+def _powers_of_moves(moves: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the sums of squares and of fourth powers of moves, each parameter relative to its largest."""
+    squares, fourth = np.zeros((2, moves.shape[1]))
+    for place, column in enumerate(moves.T):
+        own = np.abs(column)
+        own /= own.max() or 1.0
+        own *= own
+        squares[place], fourth[place] = own.sum(), own @ own
+    return squares, fourth
 
 
 def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:

@@ -236,3 +236,12 @@ def test_rows_that_are_made_of_the_records_are_not_all_there(solve, monkeypatch)
         corrected = sd.debias(sd.losses.exponential(), release)
         peak = _peak(solve, corrected, X, labels, first=slice(100_000), **options)
         assert peak < 25e6, (list(options), peak)
+
+
+def test_many_clusters_take_one_matrix_of_sums():
+    """Sums of 100,000 clusters take 8 MB; three more matrices of their size would be there if none took its place."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 10))
+    y, persons = X @ np.ones(10) + rng.normal(size=200_000), rng.permutation(200_000) // 2
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    assert _peak(sd.m_estimate, corrected, X, y, clusters=persons) < 24e6
