@@ -36,10 +36,13 @@ _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
 # Those of signs and ranks, which a score tells as well as twice the score.
-_OF_ORDER = ("accuracy", *RATES, "roc_auc")
+OF_ORDER = ("accuracy", *RATES, "roc_auc")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
 _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate", "observed_share")
 _BEYOND, _NOTHING = 2.0, 1e-7
+# The part of the number of records that decide a standard error that the square of an estimate in it comes to where all
+# of these pull to one side; it is all of that number where they pull alike.
+_ALL_ALIKE = 0.7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 LEAST_FREEDOM = 5.0
 # Those of a variance over two clusters: the other kind of label may be in one alone, which has none.
@@ -141,7 +144,8 @@ class Estimate:
         InferenceError
             The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it, or fewer
             than five carry what the metric is a share of. Or one cluster carries that. Or the metric is a share, and
-            the estimate 0 or 1 without a standard error, or farther beyond them than two; or R2 is as far beyond 1. Or
+            the estimate 0 or 1 without a standard error, or farther beyond them than two, or than what the few records
+            that decide it come to where they have one outcome; or R2 is as far beyond 1 as two. Or
             all records have one label, and the other may change the value by more than a quarter of a standard error.
         """
         self._require_telling()
@@ -185,7 +189,11 @@ class Estimate:
         if self._is_share:
             # How far it is inside of [0, 1]; below 0 where no share can be. Where each record counts half it is a half.
             inside = min(self.value, 1 - self.value) + self.bias
-            if inside + _BEYOND * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
+            # Three records above a threshold, all with the released label +1, take the share of -1 among those above
+            # below 0, by a number whose standard error is that of how many they are: of their labels it has nothing.
+            alike = self.clusters is None and freedom is not None and inside < 0
+            beyond = math.sqrt(_ALL_ALIKE * freedom / 2) if alike and freedom is not None else _BEYOND
+            if inside + min(beyond, _BEYOND) * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
                 raise InferenceError(
                     f"{self.metric} is estimated as {self.value:.6g} with a standard error of "
                     f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
@@ -444,7 +452,7 @@ def corrected_metric(
             f"candidates have models of {' and '.join(map(str, counts))} scores, and are compared by one metric of "
             "either. Compare those of one score, or those with a score for each class, among themselves."
         )
-    if records.scales is not None and not isinstance(metric, Loss) and metric in _OF_ORDER:
+    if records.scales is not None and not isinstance(metric, Loss) and metric in OF_ORDER:
         raise NoExactCorrectionError(
             f"{metric} undoes a noise of the score that is one for all records, and these have noise scales of their "
             f"own. {OF_ONE_NOISE}"
@@ -499,7 +507,7 @@ def at_one_noise(
     """
     given = {name: list(fitted) for name, fitted in thetas.items()}
     every = [theta for fitted in given.values() for theta in fitted]
-    is_of_order = not isinstance(metric, Loss) and metric in _OF_ORDER and all(theta.ndim == 1 for theta in every)
+    is_of_order = not isinstance(metric, Loss) and metric in OF_ORDER and all(theta.ndim == 1 for theta in every)
     if not is_of_order or threshold != 0 or radius is not None:
         return given
     noises = {name: [ReleasedScores.of(records.light, theta).noise for theta in own] for name, own in given.items()}

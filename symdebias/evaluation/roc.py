@@ -35,7 +35,7 @@ class RocCurve:
     Attributes
     ----------
     thresholds : array of shape (k,), float64
-        Scores above which a record counts as positive, falling.
+        Scores above which a record counts as positive, falling; a score at the threshold itself counts half.
     true_positive_rates, false_positive_rates : array of shape (k,), float64
         The shares of records with the larger and with the smaller label whose score lies above.
     true_positive_errors, false_positive_errors : array of shape (k,), float64
