@@ -14,8 +14,8 @@ from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Integer, check_choice, is_integer, kind_or_value
 from symdebias.evaluation.error_law import with_added_variances
-from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate
-from symdebias.evaluation.metric import LARGEST, MISSED, Metric
+from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate, unseen_of_share
+from symdebias.evaluation.metric import LARGEST, Metric
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ratios import positive_mean, ratio_of
@@ -362,7 +362,7 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
             of_density = np.zeros(len(sums.means))
             of_density[3 * place] = 1.0
             inside = 1 / ((sums.error(of_density) / density) ** 2 + 1 / count)
-            unseen[place] = math.copysign(-math.expm1(math.log(MISSED) / inside), 0.5 - observed.value)
+            unseen[place] = unseen_of_share(observed.value, inside)
         of = observed.of - predicted.of
         judged += [predicted, observed, replace(observed, error=sums.error(of), of=of)]
     laws = judge.error_laws(theta, sums, [one.of for one in judged])

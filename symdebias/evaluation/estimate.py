@@ -40,9 +40,6 @@ OF_ORDER = ("accuracy", *RATES, "roc_auc")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
 _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate", "observed_share")
 _BEYOND, _NOTHING = 2.0, 1e-7
-# The part of the number of records that decide a standard error that the square of an estimate in it comes to where all
-# of these pull to one side; it is all of that number where they pull alike.
-_ALL_ALIKE = 0.7
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 LEAST_FREEDOM = 5.0
 # Those of a variance over two clusters: the other kind of label may be in one alone, which has none.
@@ -126,8 +123,8 @@ class Estimate:
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
         No interval of a share reaches beyond 0 or 1, and none of R2 beyond 1. Where a denominator is noisy, ends are by
         the variance that there is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail
-        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than
-        what labels may change that no record has (`with_other_labels`, for this level).
+        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, of an area, or of a rate, is
+        nearer than what labels may change that no record has (`with_other_labels`, for this level).
 
         Parameters
         ----------
@@ -144,8 +141,7 @@ class Estimate:
         InferenceError
             The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it, or fewer
             than five carry what the metric is a share of. Or one cluster carries that. Or the metric is a share, and
-            the estimate 0 or 1 without a standard error, or farther beyond them than two, or than what the few records
-            that decide it come to where they have one outcome; or R2 is as far beyond 1 as two. Or
+            the estimate 0 or 1 without a standard error, or farther beyond them than two; or R2 is as far beyond 1. Or
             all records have one label, and the other may change the value by more than a quarter of a standard error.
         """
         self._require_telling()
@@ -189,11 +185,7 @@ class Estimate:
         if self._is_share:
             # How far it is inside of [0, 1]; below 0 where no share can be. Where each record counts half it is a half.
             inside = min(self.value, 1 - self.value) + self.bias
-            # Three records above a threshold, all with the released label +1, take the share of -1 among those above
-            # below 0, by a number whose standard error is that of how many they are: of their labels it has nothing.
-            alike = self.clusters is None and freedom is not None and inside < 0
-            beyond = math.sqrt(_ALL_ALIKE * freedom / 2) if alike and freedom is not None else _BEYOND
-            if inside + min(beyond, _BEYOND) * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
+            if inside + _BEYOND * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
                 raise InferenceError(
                     f"{self.metric} is estimated as {self.value:.6g} with a standard error of "
                     f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
@@ -541,6 +533,8 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
         without_both_labels=metric.without_both_labels(theta, found.value),
         with_other_labels=metric.with_other_labels([theta], found.value),
     )  # fmt: skip
+    if metric.name in RATES:
+        made = replace(made, with_other_labels=unseen_of_share(found.value, found.members))
     return under_law(made, law)
 
 
@@ -559,6 +553,15 @@ def estimate_of(
     made = Estimate(mean, error, bias, certified, count, metric.name, metric.method, clusters)
     law = records.error_law(values, has_long_tails=metric.has_long_tails).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
+
+
+def unseen_of_share(value: float, count: float) -> float:
+    """Return how far a share of so many records may be from an estimate, towards 1/2, if none shows the other outcome.
+
+    It is then missed in one of 40 samples. Of three records above a threshold, all with the released label +1, a share
+    of -1 has the standard error of how many they are, which says nothing of how rare -1 is.
+    """
+    return math.copysign(-math.expm1(math.log(MISSED) / count), 0.5 - value) if 0 < count < math.inf else 0.0
 
 
 def under_law(found: Estimate, law: ErrorLaw) -> Estimate:
