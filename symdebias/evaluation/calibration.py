@@ -14,7 +14,7 @@ from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Integer, check_choice, is_integer, kind_or_value
 from symdebias.evaluation.error_law import with_added_variances
-from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate
+from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate, unseen_of_share
 from symdebias.evaluation.metric import LARGEST, Metric
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
@@ -56,6 +56,9 @@ class CalibrationCurve:
         targets in a window are the same.
     predicted_skewness, observed_skewness, difference_skewness : array of shape (k,), float64
         Those of the estimates where few records or clusters decide them, and 0 otherwise; as `Estimate` has it.
+    unseen : array of shape (k,), float64
+        What a target may change `observed` by that no record in the window has, towards 1/2, at the level 0.95: 0 where
+        targets are numbers.
     bandwidth : float
         c, the standard deviation of the normal window.
     score_variance : float
@@ -93,6 +96,7 @@ class CalibrationCurve:
     predicted_skewness: FloatArray
     observed_skewness: FloatArray
     difference_skewness: FloatArray
+    unseen: FloatArray
     bandwidth: float
     score_variance: float
     records: int
@@ -103,8 +107,10 @@ class CalibrationCurve:
         """Return intervals of `predicted`, of `observed` and of observed - predicted, each by itself.
 
         They are as `Estimate.confidence_interval` has them: normal, or farther out where few records or clusters decide
-        a standard error, and those with `predicted` are wider by the bound on the bias at both ends. Both ends are nan
-        where the standard error is, and where an interval of a share would be refused.
+        a standard error, and those with `predicted` are wider by the bound on the bias at both ends. No end of
+        `observed` is nearer to 0 or 1 than a share of the records in the window may be that none of them shows: the
+        other label may be that of records far off alone, which hardly weigh. Both ends are nan where the standard error
+        is, and where an interval of a share would be refused.
 
         Parameters
         ----------
@@ -118,11 +124,16 @@ class CalibrationCurve:
         """
         LEVEL.check("level", level)
         nothing = np.zeros(len(self.bias))
-        predicted = self._intervals("predicted", self.predicted, self.bias, level)
-        observed = self._intervals("observed_share" if self.of_labels else "observed", self.observed, nothing, level)
-        return predicted, observed, self._intervals("difference", self.observed - self.predicted, self.bias, level)
+        predicted = self._intervals("predicted", self.predicted, self.bias, level, nothing)
+        observed = self._intervals(
+            "observed_share" if self.of_labels else "observed", self.observed, nothing, level, self.unseen
+        )
+        between = self._intervals("difference", self.observed - self.predicted, self.bias, level, self.unseen)
+        return predicted, observed, between
 
-    def _intervals(self, metric: str, values: FloatArray, bias: FloatArray, level: float) -> FloatArray:
+    def _intervals(
+        self, metric: str, values: FloatArray, bias: FloatArray, level: float, unseen: FloatArray
+    ) -> FloatArray:
         of = metric.partition("_")[0]
         errors, freedoms = getattr(self, f"{of}_standard_errors"), getattr(self, f"{of}_freedom")
         skewness = getattr(self, f"{of}_skewness")
@@ -132,6 +143,7 @@ class CalibrationCurve:
             one = Estimate(
                 float(values[place]), float(errors[place]), float(bias[place]), False, self.records, metric, "",
                 self.clusters, None if math.isinf(freedom) else freedom, float(skewness[place]),
+                with_other_labels=float(unseen[place]),
             )  # fmt: skip
             found[place] = one.interval_or_none(level) or (math.nan, math.nan)
         return found
@@ -335,7 +347,8 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
     judge = _Calibration(
         "calibration", "windows", records, theta, windows, middles, of_labels, origin, _target(records, of_labels)
     )
-    sums, judged = judge.sums(theta), []
+    sums, judged, unseen = judge.sums(theta), [], np.zeros(len(middles))
+    count = sums.count_of_clusters or sums.records
     for place, middle in enumerate(middles):
         if not sums.high[3 * place] > 0:
             raise ValueError(
@@ -344,6 +357,12 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
             )
         density = positive_mean(sums, 3 * place, f"the density of scores near {middle:.4g}")
         predicted, observed = (ratio_of(sums, 3 * place + part, 3 * place, density) for part in (1, 2))
+        if of_labels:
+            # In a window are as many records as the square of their mean weight over the mean square is of all.
+            of_density = np.zeros(len(sums.means))
+            of_density[3 * place] = 1.0
+            inside = 1 / ((sums.error(of_density) / density) ** 2 + 1 / count)
+            unseen[place] = unseen_of_share(observed.value, inside)
         of = observed.of - predicted.of
         judged += [predicted, observed, replace(observed, error=sums.error(of), of=of)]
     laws = judge.error_laws(theta, sums, [one.of for one in judged])
@@ -375,6 +394,7 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
         predicted_skewness=skewness[0],
         observed_skewness=skewness[1],
         difference_skewness=skewness[2],
+        unseen=unseen,
         bandwidth=float(bandwidth),
         score_variance=s,
         records=sums.records,

@@ -13,6 +13,7 @@ from symdebias._domains import Integer, check_flag, kind_or_value
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.evaluation.estimate import (
+    OF_ORDER,
     Estimate,
     at_one_noise,
     check_options,
@@ -29,6 +30,8 @@ from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 
 Candidate = Callable[..., Model]
+# The degrees of freedom of a standard error that no record tells: no other error makes up for what it hides.
+_NOTHING_TOLD = 0.5
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,8 @@ def cross_validate(
         found = estimate_of(judge, own, bias, certified, thetas=alone, carriers=carriers)
         others = with_other_labels(name) - (0.0 if other is None else with_other_labels(other))
         found = replace(found, with_other_labels=others)
+        if other is not None and not found.standard_error > 0:
+            found = told_apart(found, metric, thetas[name], thetas[other], threshold)
         if unseen is not None:
             moved = relabelled_values(name) - (0.0 if other is None else relabelled_values(other)) - own
             found = replace(found, without_both_labels=judge.unseen_share * records.mean_and_error(moved)[0])
@@ -304,6 +309,25 @@ def _with_bias_of_few(found: CrossValidation, off: Mapping[str, float]) -> Cross
         estimates={name: wider(one, off[name]) for name, one in found.estimates.items()},
         differences={name: wider(one, off[name] - best) for name, one in found.differences.items()},
     )
+
+
+def told_apart(
+    found: Estimate, metric: str | Loss, first: Sequence[FloatArray], second: Sequence[FloatArray], threshold: float
+) -> Estimate:
+    """Return the difference of candidates that judge all records alike, without an interval where others may not be.
+
+    How rare records are that two judge apart is not told by records of which there is none. Parameters that are the
+    same judge no record apart, nor do those that are longer alone where signs and ranks are all that counts.
+    """
+    of_order = not isinstance(metric, Loss) and metric in OF_ORDER and not threshold
+
+    def direction(theta: FloatArray) -> FloatArray:
+        length = float(np.linalg.norm(theta)) if of_order else 1.0
+        return theta / (length if length > 0 else 1.0)
+
+    pairs = [(direction(one), direction(other)) for one, other in zip(first, second, strict=True)]
+    are_same = all(np.allclose(one, other, rtol=1e-12, atol=1e-15 if of_order else 0.0) for one, other in pairs)
+    return found if are_same else replace(found, degrees_of_freedom=_NOTHING_TOLD)
 
 
 def check_candidates(candidates: Any, solver: str) -> None:

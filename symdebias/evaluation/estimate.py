@@ -36,7 +36,7 @@ _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
 # Those of signs and ranks, which a score tells as well as twice the score.
-_OF_ORDER = ("accuracy", *RATES, "roc_auc")
+OF_ORDER = ("accuracy", *RATES, "roc_auc")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
 _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate", "observed_share")
 _BEYOND, _NOTHING = 2.0, 1e-7
@@ -123,8 +123,8 @@ class Estimate:
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
         No interval of a share reaches beyond 0 or 1, and none of R2 beyond 1. Where a denominator is noisy, ends are by
         the variance that there is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail
-        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, or of an area, is nearer than
-        what labels may change that no record has (`with_other_labels`, for this level).
+        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, of an area, or of a rate, is
+        nearer than what labels may change that no record has (`with_other_labels`, for this level).
 
         Parameters
         ----------
@@ -444,7 +444,7 @@ def corrected_metric(
             f"candidates have models of {' and '.join(map(str, counts))} scores, and are compared by one metric of "
             "either. Compare those of one score, or those with a score for each class, among themselves."
         )
-    if records.scales is not None and not isinstance(metric, Loss) and metric in _OF_ORDER:
+    if records.scales is not None and not isinstance(metric, Loss) and metric in OF_ORDER:
         raise NoExactCorrectionError(
             f"{metric} undoes a noise of the score that is one for all records, and these have noise scales of their "
             f"own. {OF_ONE_NOISE}"
@@ -499,7 +499,7 @@ def at_one_noise(
     """
     given = {name: list(fitted) for name, fitted in thetas.items()}
     every = [theta for fitted in given.values() for theta in fitted]
-    is_of_order = not isinstance(metric, Loss) and metric in _OF_ORDER and all(theta.ndim == 1 for theta in every)
+    is_of_order = not isinstance(metric, Loss) and metric in OF_ORDER and all(theta.ndim == 1 for theta in every)
     if not is_of_order or threshold != 0 or radius is not None:
         return given
     noises = {name: [ReleasedScores.of(records.light, theta).noise for theta in own] for name, own in given.items()}
@@ -533,6 +533,8 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
         without_both_labels=metric.without_both_labels(theta, found.value),
         with_other_labels=metric.with_other_labels([theta], found.value),
     )  # fmt: skip
+    if metric.name in RATES:
+        made = replace(made, with_other_labels=unseen_of_share(found.value, found.members))
     return under_law(made, law)
 
 
@@ -551,6 +553,15 @@ def estimate_of(
     made = Estimate(mean, error, bias, certified, count, metric.name, metric.method, clusters)
     law = records.error_law(values, has_long_tails=metric.has_long_tails).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
+
+
+def unseen_of_share(value: float, count: float) -> float:
+    """Return how far a share of so many records may be from an estimate, towards 1/2, if none shows the other outcome.
+
+    It is then missed in one of 40 samples. Of three records above a threshold, all with the released label +1, a share
+    of -1 has the standard error of how many they are, which says nothing of how rare -1 is.
+    """
+    return math.copysign(-math.expm1(math.log(MISSED) / count), 0.5 - value) if 0 < count < math.inf else 0.0
 
 
 def under_law(found: Estimate, law: ErrorLaw) -> Estimate:

@@ -238,6 +238,8 @@ class Judged:
         How many records, or clusters, the metric is a share of, as `Sums.carriers` counts them.
     bending : tuple of two floats
         As in `ErrorLaw`: those of a ratio whose denominator is noisy.
+    members : float
+        How many records, or clusters, a ratio is a share of by the estimate of its denominator; infinite for others.
     """
 
     value: float
@@ -246,6 +248,7 @@ class Judged:
     of: FloatArray
     carriers: float = math.inf
     bending: tuple[float, float] = (0.0, 0.0)
+    members: float = math.inf
 
 
 def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:

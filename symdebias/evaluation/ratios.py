@@ -82,7 +82,8 @@ def ratio_of(sums: Sums, numerator: int, denominator: int, below: float) -> Judg
     ratio = sums.mean(sums.only(numerator)) / below
     of = (sums.only(numerator) - ratio * sums.only(denominator)) / below
     bending = bent_by(sums, of, sums.only(denominator) / below) if sums.low[denominator] < 0 else (0.0, 0.0)
-    return Judged(ratio, sums.error(of), sums, of, sums.carriers(denominator), bending)
+    count = sums.count_of_clusters or sums.weight**2 / sums.square
+    return Judged(ratio, sums.error(of), sums, of, sums.carriers(denominator), bending, below * count)
 
 
 def bent_by(sums: Sums, of: FloatArray, below: FloatArray) -> tuple[float, float]:

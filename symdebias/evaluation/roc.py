@@ -13,7 +13,14 @@ from symdebias._arrays import FloatArray, real_array
 from symdebias._blas import one_thread
 from symdebias._domains import Integer, is_integer, kind_or_value
 from symdebias.evaluation.error_law import with_added_variances
-from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
+from symdebias.evaluation.estimate import (
+    LEVEL,
+    Estimate,
+    check_options,
+    estimate_at,
+    unseen_of_share,
+    with_noise_estimated,
+)
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
@@ -25,6 +32,9 @@ from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.noise_estimates import added_variances
 
+# What is known of each rate.
+_PARTS = ("rates", "errors", "bias", "freedom", "unseen")
+
 
 @dataclass(frozen=True)
 class RocCurve:
@@ -35,7 +45,7 @@ class RocCurve:
     Attributes
     ----------
     thresholds : array of shape (k,), float64
-        Scores above which a record counts as positive, falling.
+        Scores above which a record counts as positive, falling; a score at the threshold itself counts half.
     true_positive_rates, false_positive_rates : array of shape (k,), float64
         The shares of records with the larger and with the smaller label whose score lies above.
     true_positive_errors, false_positive_errors : array of shape (k,), float64
@@ -44,6 +54,8 @@ class RocCurve:
         Estimated bounds on their absolute bias; 0 where signs of scores are undone exactly.
     true_positive_freedom, false_positive_freedom : array of shape (k,), float64
         The degrees of freedom of their standard errors; infinite where these are as good as known.
+    true_positive_unseen, false_positive_unseen : array of shape (k,), float64
+        What a record may change a rate by that none shows, towards 1/2, at the level 0.95.
     area : Estimate
         The area under the curve, from pairs of records and not from these rates.
     records : int
@@ -73,6 +85,8 @@ class RocCurve:
     false_positive_bias: FloatArray
     true_positive_freedom: FloatArray
     false_positive_freedom: FloatArray
+    true_positive_unseen: FloatArray
+    false_positive_unseen: FloatArray
     area: Estimate
     records: int
     clusters: int | None = None
@@ -81,8 +95,9 @@ class RocCurve:
         """Return intervals of the true and of the false positive rates, each by itself.
 
         They are normal, or by Student's t where few records or clusters decide a standard error, and wider by the bound
-        on the bias at both ends. Both ends are nan where `Estimate.confidence_interval` refuses one: where too few
-        records of a label lie on one side of a threshold.
+        on the bias at both ends; none is nearer to 0 or 1 than a rate may be that no record of its label shows. Both
+        ends are nan where `Estimate.confidence_interval` refuses one: where too few records of a label lie on one side
+        of a threshold.
 
         Parameters
         ----------
@@ -99,12 +114,13 @@ class RocCurve:
         return true, false
 
     def _intervals(self, side: str, level: float) -> FloatArray:
-        columns = (getattr(self, f"{side}_positive_{of}").tolist() for of in ("rates", "errors", "bias", "freedom"))
+        columns = (getattr(self, f"{side}_positive_{of}").tolist() for of in _PARTS)
         found = []
-        for value, error, bias, freedom in zip(*columns, strict=True):
+        for value, error, bias, freedom, unseen in zip(*columns, strict=True):
             of_error = None if math.isinf(freedom) else freedom
             name, method = f"{side}_positive_rate", self.area.method
             rate = Estimate(value, error, bias, False, self.records, name, method, self.clusters, of_error)
+            rate = replace(rate, with_other_labels=unseen)
             found.append(rate.interval_or_none(level) or (math.nan, math.nan))
         return np.array(found)
 
@@ -270,10 +286,11 @@ def _curve(
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
     laws = judge.error_laws(theta, sums, [rate.of for rate in judged])
     laws = [law.carried_by(rate.carriers) for law, rate in zip(laws, judged, strict=True)]
+    unseen = np.array([unseen_of_share(rate.value, rate.members) for rate in judged])
     told = [math.inf if law.freedom is None else law.freedom for law in laws]
     return RocCurve(
         at, true, false, true_error, false_error, true_bias, false_bias, np.array(told[::2]), np.array(told[1::2]),
-        estimate, estimate.records, estimate.clusters,
+        unseen[::2], unseen[1::2], estimate, estimate.records, estimate.clusters,
     )  # fmt: skip
 
 

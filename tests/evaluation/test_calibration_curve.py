@@ -141,6 +141,28 @@ def test_a_share_that_no_record_or_two_decide_has_no_standard_error(target):
     assert np.all(found.difference_freedom == 0)
 
 
+def test_no_window_has_a_surer_share_than_its_records_tell():
+    """Records far off alone have the other label: by the little that they weigh it had an interval of 1e-9."""
+    X = np.linspace(-2.0, 2.0, 800)[:, None]
+    y = np.where(X[:, 0] < 0, -1.0, 1.0)
+    curve = functools.partial(calibration_curve, [1.0], X, points=[-1.0, 1.0], bandwidth=0.2)
+    found = curve(y, release=sd.Release(None, noiseless=("a",)))
+    windows = np.exp(-((X[:, 0] - found.scores[:, None]) ** 2) / 0.08)
+    records = windows.sum(axis=1) ** 2 / (windows**2).sum(axis=1)
+    _, observed, difference = found.confidence_intervals()
+    # That of a share of which so many records have none, which is missed in 2.5% of draws.
+    least = 1 - 0.025 ** (1 / records)
+    np.testing.assert_allclose([observed[0, 1], 1 - observed[1, 0]], least, rtol=0.01)
+    assert np.all(found.observed_standard_errors < 1e-5)
+    assert difference[0, 1] - (found.observed - found.predicted)[0] >= 0.99 * least[0]
+    np.testing.assert_allclose(np.abs(found.unseen), least, rtol=0.01)
+    # Where both labels are in the window its standard error reaches farther.
+    y[::7] *= -1
+    mixed = curve(y, release=sd.Release(None, noiseless=("a",)))
+    assert np.all(np.abs(mixed.unseen) < 1.9 * mixed.observed_standard_errors)
+    assert not curve(X[:, 0], release=sd.Release(None, noiseless=("a",)), link="identity").unseen.any()
+
+
 def test_intervals_of_one_wide_window_are_those_of_a_share():
     X, y = np.linspace(-1.0, 1.0, 200)[:, None], np.where(np.arange(200) % 25 == 0, 1.0, -1.0)
     release = sd.Release(None, noiseless=("a",), fit_intercept=True)

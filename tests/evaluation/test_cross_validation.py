@@ -439,3 +439,26 @@ def test_what_ratios_of_few_records_are_off_is_stated(metric, weighted):
     assert estimate.bias == pytest.approx(abs(sum(off)), rel=0.15, abs=0.01 * estimate.standard_error)
     assert not (metric == "r2" and estimate.bias < 0.05 * estimate.standard_error)
     assert table.differences["same"].bias == 0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+@pytest.mark.parametrize("labels", [None, sd.RandomizedResponse(epsilon=3.0)])
+def test_candidates_that_judge_all_records_alike_have_no_interval_of_their_difference(metric, labels):
+    """Of two that judge 1 in 100 apart, 60 records are judged alike in every other draw."""
+    rng = np.random.default_rng(3)
+    X = np.where(rng.random((60, 1)) < 0.5, -1.0, 1.0) * (1 + rng.random((60, 1)))
+    y = np.where(rng.random(60) < 0.8, np.sign(X[:, 0]), -np.sign(X[:, 0]))
+    release = sd.Release(target=labels, fit_intercept=True)
+    models = {"one": [1.0, 0.0], "other": [1.0, 0.5], "longer": [3.0, 0.0]}
+    candidates = {name: lambda X, y, theta=theta: np.array(theta) for name, theta in models.items()}
+    options = {"release": release, "metric": metric, "random_state": 0, "target_values": (-1, 1)}
+    table = cross_validate(candidates, X, y, **options)
+    assert table.best == "one"
+    assert table.differences["other"].value == table.differences["other"].standard_error == 0
+    with pytest.raises(InferenceError, match="few records decide"):
+        table.differences["other"].confidence_interval()
+    # These judge no record apart whatever it is, nor does a model itself.
+    for name in ("one", "longer"):
+        low, high = table.differences[name].confidence_interval()
+        assert low <= 0 <= high
+        assert low == high == 0 or metric == "f1"

@@ -148,3 +148,28 @@ def test_bad_curves_are_refused(name):
     arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
     with pytest.raises(error, match=message):
         sd.evaluation.roc_curve(THETA, arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+@pytest.mark.parametrize("above", [3, 4])
+def test_a_few_records_of_one_released_label_do_not_tell_how_rare_the_other_is(above):
+    """Where 1 in 15 of those above has the other label, three or four of them mostly have none."""
+    X, y = np.linspace(1.0, 0.0, 200)[:, None], np.where(np.arange(200) % 2, -1.0, 1.0)
+    threshold = float(X[above - 1 : above + 1].mean())
+    release = sd.Release(target=sd.RandomizedResponse(epsilon=3.0))
+    for label, of in ((1.0, "false"), (-1.0, "true")):
+        y[:above] = label
+        for turned in (1, -1):
+            curve = sd.evaluation.roc_curve([turned], X, y, release=release, thresholds=[turned * threshold])
+            rate, error = getattr(curve, f"{of}_positive_rates")[0], getattr(curve, f"{of}_positive_errors")[0]
+            # All of it is what the labels of these records are taken for, and less than two standard errors.
+            assert -2 * error < min(rate, 1 - rate) < 0
+            low, high = curve.confidence_intervals()[of == "false"][0]
+            # A share of 100 that none of them shows is at most so large, but for one in 40 samples.
+            if turned == 1:
+                assert low == 0
+                assert rate + 0.033 < high < 0.045
+            else:
+                assert high == 1
+                assert 0.955 < low < rate - 0.033
+    found = sd.evaluation.evaluate([1.0], X, y, metric="recall", release=release, threshold=threshold)
+    assert found.confidence_interval() == pytest.approx((0.0, found.value + 0.035), abs=0.004)

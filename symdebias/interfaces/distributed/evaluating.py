@@ -22,6 +22,7 @@ from symdebias.evaluation.cross_validation import (
     compared,
     dealt,
     require_any,
+    told_apart,
 )
 from symdebias.evaluation.estimate import (
     Estimate,
@@ -417,6 +418,8 @@ def cross_validate(
         law = sums.error_law(of, lambda: powers(of))
         found = under_law(made, judge.skewed(law, thetas[name]) if other is None else law)
         found = replace(found, with_other_labels=float(of[of != 0] @ with_other_labels()[of != 0]))
+        if other is not None and other != name and sums.is_rounding(of):
+            found = told_apart(found, metric, thetas[name], thetas[other], threshold)
         if unseen is not None:
             moved = float(of @ (relabelled_means() - sums.means))
             found = replace(found, without_both_labels=judge.unseen_share * moved)

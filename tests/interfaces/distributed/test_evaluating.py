@@ -149,6 +149,17 @@ def test_constant_candidates_are_compared_as_on_one_machine():
         compared(found.differences[name], expected.differences[name])
 
 
+def test_candidates_that_judge_all_partitions_alike_have_no_interval_of_their_difference():
+    X = np.resize([-1.0, 1.0, 1.0], 60)[:, None]
+    y = np.where(np.arange(60) % 7, 1.0, -1.0) * X[:, 0]
+    candidates = {"one": lambda X, y: np.array([1.0, 0.0]), "other": lambda X, y: np.array([1.0, 0.5])}
+    options = {"release": sd.Release(fit_intercept=True), "metric": "accuracy", "target_values": (-1, 1), "folds": 3}
+    parts = [da.from_array(one, chunks=(20, 1)[: one.ndim]) for one in (X, y)]
+    found = sd.distributed.cross_validate(candidates, *parts, random_state=0, **options)
+    assert found.differences["one"].confidence_interval() == (0.0, 0.0)
+    assert found.differences["other"].interval_or_none() is None
+
+
 def test_candidates_are_not_told_by_partitions_of_one_label():
     X, y = np.random.default_rng(8).normal(size=(60, 1)), -np.ones(60)
     candidates = {"one": lambda X, y: [0.3, -3.0], "other": lambda X, y: [0.6, 0.5]}
