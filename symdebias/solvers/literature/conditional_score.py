@@ -177,22 +177,23 @@ def _poisson_score(records: Measured) -> RowsAt:
         X, y = records.extended(part), records.y[part]
         pull = covariance @ theta
         d = X + y[:, None] * pull
-        expected = _expected_count(d @ theta, float(theta @ pull))
+        expected = _expected_count(d @ theta, float(theta @ pull), len(records))
         return np.asarray(-(y - expected)[:, None] * d)
 
     return rows
 
 
-def _expected_count(level: FloatArray, variance: float) -> FloatArray:
+def _expected_count(level: FloatArray, variance: float, count: int) -> FloatArray:
     """Return the mean of j under probabilities proportional to exp(j level - j^2 variance/2)/j!.
 
-    For many levels it is read off a cubic through a fine grid, to a relative error of about 1e-10: its derivative by
-    the level is the variance of j. It is NaN where that takes too many counts, which is no place for a root.
+    For many levels, `count` of which are asked for in all, it is read off a cubic through a fine grid, to a relative
+    error of about 1e-10: its derivative by the level is the variance of j. It is NaN where that takes too many counts,
+    which is no place for a root.
     """
     if variance == 0:
         return np.asarray(np.exp(level))
     low, high = float(np.min(level)), float(np.max(level))
-    if not _GRID_STEP * len(level) > high - low:
+    if not _GRID_STEP * count > high - low:
         return _count_moments(level, variance)[0]
     curve = _curve(variance, math.floor(low / _STRETCH), math.floor(high / _STRETCH) + 2)
     return np.full(len(level), np.nan) if curve is None else np.asarray(curve(level))
@@ -212,7 +213,7 @@ def _curve(variance: float, start: int, stop: int) -> Callable[[FloatArray], Flo
     return found
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4096)
 def _stretch(variance: float, number: int) -> tuple[FloatArray, FloatArray]:
     """Return means and variances of counts at consecutive points of the grid."""
     points = np.arange(number * _POINTS, (number + 1) * _POINTS, dtype=np.float64)

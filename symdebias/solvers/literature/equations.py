@@ -408,7 +408,8 @@ class _Moved:
         scaled = influence / np.where(largest > 0, largest, 1.0)
         squares = scaled**2
         thirds, fourths = np.sum(squares * scaled, axis=0), np.sum(squares**2, axis=0)
-        most = np.sort(shares, axis=0)[-3:]
+        # A view would keep the array of all of them.
+        most = np.sort(shares, axis=0)[-3:].copy()
         return cls(largest, squares.sum(axis=0), thirds, fourths, influence.T @ influence, most)
 
     def added(self, other: "_Moved") -> "_Moved":

@@ -61,13 +61,13 @@ def test_expected_counts_are_sums_over_all_counts():
         weights = np.exp(log - log.max(axis=1, keepdims=True))
         direct = weights @ counts / weights.sum(axis=1)
         inside = direct < 2_000
-        found = module._expected_count(level[known], variance)
+        found = module._expected_count(level[known], variance, 6)
         np.testing.assert_allclose(found[inside], direct[inside], rtol=1e-9)
     many = np.linspace(-3.0, 6.0, 5_000)
-    np.testing.assert_allclose(module._expected_count(many, 0.5), module._count_moments(many, 0.5)[0], rtol=1e-9)
-    np.testing.assert_allclose(module._expected_count(level[:4], 0.0), np.exp(level[:4]))
-    np.testing.assert_allclose(module._expected_count(level[:4], 1e-12), np.exp(level[:4]), rtol=1e-6)
-    assert np.isnan(module._expected_count(np.array([1e3]), 1e-6)).all()
+    np.testing.assert_allclose(module._expected_count(many, 0.5, 5_000), module._count_moments(many, 0.5)[0], rtol=1e-9)
+    np.testing.assert_allclose(module._expected_count(level[:4], 0.0, 4), np.exp(level[:4]))
+    np.testing.assert_allclose(module._expected_count(level[:4], 1e-12, 4), np.exp(level[:4]), rtol=1e-6)
+    assert np.isnan(module._expected_count(np.array([1e3]), 1e-6, 1)).all()
 
 
 @pytest.mark.parametrize(
