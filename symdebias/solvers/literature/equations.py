@@ -27,7 +27,7 @@ from symdebias.losses import Loss
 from symdebias.losses.meaning import is_residual_loss
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, symmetric_root
-from symdebias.reading import has_numbers
+from symdebias.reading import of_memory_map
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -87,8 +87,7 @@ class Measured:
                 "features, and here features and target share one. Use debias, which undoes it in the residual."
             )
         # What is made of a memory map, such as noisier records, has no room in memory.
-        X = Rows.of_array(X) if isinstance(X, np.memmap) and has_numbers(X) else X
-        records = plain.records(X, y, by_blocks=True)
+        records = plain.records(of_memory_map(X), y, by_blocks=True)
         loss, noised = correction.loss, correction.release
         names = noised.columns or tuple(f"x{index}" for index in range(correction.columns))
         clean = Release(None, noised.target, noiseless=names, fit_intercept=noised.fit_intercept)
