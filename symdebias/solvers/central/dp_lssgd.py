@@ -219,8 +219,7 @@ def dp_lssgd(
             "them by symdebias.blocks.to_memory_map, or use output_perturbation or objective_perturbation, which take "
             "whole passes."
         )
-    # Other arrays that are of another type or layout are copied: steps take records from everywhere, many times.
-    run = true_records(loss, X, y, bounds, by_blocks=any(isinstance(one, (Rows, np.memmap)) for one in (X, y)))
+    run = true_records(loss, X, y, bounds)
     correction, n = run.correction, len(run)
     if clipped_to is None:
         clipped_to = _derived_clip(loss, bounds, bound)

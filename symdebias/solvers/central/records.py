@@ -78,12 +78,12 @@ class PublicBounds:
         return math.nextafter(math.hypot(self.record_radius, 1.0), math.inf)
 
 
-def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds, *, by_blocks: bool = True) -> Records:
+def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
     """Return true records under the uncorrected loss, brought within public bounds.
 
     Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning. Records that
     are read by blocks are all checked here, before anything is drawn, and brought within the bounds in every pass.
-    ``by_blocks=False`` copies long arrays in memory that are of another type or layout.
+    Arrays in memory that are of another type or layout are copied: solvers take many passes.
 
     Raises
     ------
@@ -93,6 +93,7 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds, *, by_blocks:
     require_loss(loss)
     names = _arrays.column_names(X) if _arrays.is_table(X) else None
     X, y = of_memory_map(X), of_memory_map(y)
+    by_blocks = isinstance(X, Rows) or isinstance(y, Rows)
     records = plain(loss, fit_intercept=bounds.constant, columns=names and tuple(names)).records(
         X, y, by_blocks=by_blocks
     )

@@ -64,6 +64,7 @@ class Measured:
     covariance: FloatArray  # Of shape (p, p): D, of the noise of the features.
     loss: Loss  # The declared loss, as it is on the columns of the release.
     release: Release  # The release of these columns.
+    is_read: bool  # Whether the records were not in memory as they were given.
 
     @classmethod
     def of(cls, loss: Loss, release: Release, X: Any, y: Any) -> "Measured":
@@ -93,7 +94,8 @@ class Measured:
         clean = Release(None, noised.target, noiseless=names, fit_intercept=noised.fit_intercept)
         undone = debias(loss, clean, method="none" if noised.target is None else "exact").at(correction.columns)
         labelled = records.under(replace(undone, collected=correction.collected))
-        return cls(plain, labelled, correction.noise_covariance(), loss, noised)
+        is_read = isinstance(X, (Rows, np.memmap))
+        return cls(plain, labelled, correction.noise_covariance(), loss, noised, is_read)
 
     @property
     def matrix(self) -> FloatArray | Rows:

@@ -162,10 +162,10 @@ def _noised(measured: Measured, level: float, seed: int, rows: slice) -> FloatAr
 
 
 def _noisier(measured: Measured, level: float, seed: int) -> FloatArray | Rows:
-    """Return the features with more noise: drawn anew in every pass where they are read in every pass."""
+    """Return the features with more noise: drawn anew in every pass where records are not in memory."""
     matrix, noised = measured.matrix, functools.partial(_noised, measured, level, seed)
 
-    if isinstance(matrix, Rows):
+    if measured.is_read and isinstance(matrix, Rows):
         return Rows(matrix.shape, noised)
     found = np.empty(matrix.shape)
 

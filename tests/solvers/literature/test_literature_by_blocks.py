@@ -106,10 +106,10 @@ def test_memory_of_methods_is_that_of_some_blocks(method):
     fit = getattr(sd.literature, method)
     loss = LOGISTIC
     # What a compilation takes is not counted.
-    fit(loss, release, X[:40_000], y[:40_000], **options)
+    fit(loss, release, Rows.of_array(X[:40_000]), y[:40_000], **options)
     tracemalloc.start()
     try:
-        fit(loss, release, X, y, **options)
+        fit(loss, release, X if method == "naive" else Rows.of_array(X), y, **options)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
