@@ -203,7 +203,9 @@ def cross_validate(
     progress = check_flag("progress", progress)
     check_candidates(candidates, "sd.m_estimate")
     check_options(metric, radius, label_model, threshold)
-    X, y = _at_hand(X, y, is_copied=offset is not None or release.coupling is not None)
+    # What is no release is refused below.
+    stays = isinstance(release, Release) and release.coupling is None and offset is None
+    X, y = _at_hand(X, y, stays=stays)
     records = Records.checked(
         None, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
@@ -410,10 +412,10 @@ def _some_of(values: Any, rows: IntegerArray) -> Any:
     return values.only(rows) if isinstance(values, Rows) else take_rows(values, rows)
 
 
-def _at_hand(X: Any, y: Any, *, is_copied: bool) -> tuple[Any, Any]:
+def _at_hand(X: Any, y: Any, *, stays: bool) -> tuple[Any, Any]:
     """Return records whose parts are read where they are, and targets, one number for each, in memory.
 
-    `is_copied` says that columns which are judged are made of them all the same.
+    `stays` says whether the columns that are judged are read where the records are.
 
     Raises
     ------
@@ -425,5 +427,5 @@ def _at_hand(X: Any, y: Any, *, is_copied: bool) -> tuple[Any, Any]:
             "cross_validate holds out records from everywhere, and these are read from a beginning to an end. Copy "
             "them by symdebias.blocks.to_memory_map; symdebias.distributed.cross_validate takes partitions."
         )
-    is_long_map = isinstance(X, np.memmap) and len(X) > ROWS and not is_copied
+    is_long_map = isinstance(X, np.memmap) and len(X) > ROWS and stays
     return of_memory_map(X) if is_long_map else X, y[:] if isinstance(y, Rows) else y
