@@ -151,7 +151,7 @@ class CorrectedLoss:
             As for `symdebias.records.Records.of`.
         """
         named = self.named_by(X)
-        correction = named.at(named._width(X), per_record=noise_scale is not None)
+        correction = named.at(named.width_of(X), per_record=noise_scale is not None)
         return Records.of(correction, X, y, noise_scale=noise_scale, **options)
 
     def of(self, records: Records) -> Records:
@@ -159,7 +159,8 @@ class CorrectedLoss:
         per_record = records.scales is not None and self.approach.corrects
         return records.under(self.at(records.correction.features, per_record=per_record))
 
-    def _width(self, X: Any) -> int:
+    def width_of(self, X: Any) -> int:
+        """Return the number of columns of released records, of which the first is looked at."""
         return self._known_width or int(self.release.design_matrix(first_row(X), check_finite=False).shape[1])
 
     def _width_of(self, theta: ArrayLike) -> int:

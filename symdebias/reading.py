@@ -33,6 +33,11 @@ def has_numbers(values: Any) -> bool:
     return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8
 
 
+def of_memory_map(values: Any) -> Any:
+    """Return the rows of a memory map, for what would make an array as long of it; anything else as it is."""
+    return Rows.of_array(values) if isinstance(values, np.memmap) and has_numbers(values) else values
+
+
 def of_table(
     correction: Correction, X: Any, y: Any, *, check_finite: bool
 ) -> tuple[FloatArray | Rows, FloatArray | Rows]:

@@ -868,3 +868,12 @@ def test_columns_that_were_read_by_name_stand_where_the_release_has_them(tmp_pat
     for names, message in ((["age", "age"], "columns names 'age' twice"), ([], "columns names nothing")):
         with pytest.raises(ValueError, match=message):
             read(names)
+
+
+def test_privatize_says_where_blocks_are_noised():
+    release = sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)), sd.RandomizedResponse(1.0))
+    X, y = np.ones((10, 1)), np.ones(10)
+    rows = sd.blocks.Rows.of_array
+    for given in ((rows(X), y), (X, rows(y)), (iter([(X, y)]), None), (((X, y) for _ in (1, 2)), None)):
+        with pytest.raises(TypeError, match=r"come block by block.*symdebias\.blocks\.privatize\(release, blocks"):
+            release.privatize(*given)

@@ -190,7 +190,7 @@ def test_what_is_read_in_order_is_not_shuffled_nor_taken_as_a_whole(released):
     with pytest.raises(ValueError, match='Give order="given" where its rows stand in no particular order'):
         sd.sgd(corrected, in_order(noised.X), noised.y)
     with pytest.raises(TypeError, match=r"all of them are wanted at once here.*X\[:\], which takes 1 MiB"):
-        sd.literature.naive(sd.losses.logistic(), noised.release, in_order(noised.X), noised.y)
+        sd.dp_lssgd(sd.losses.logistic(), in_order(noised.X), noised.y, epsilon=1, delta=1e-5, adjacency="replace-one")
 
 
 @pytest.mark.parametrize("source", [Rows.of_array, in_order])

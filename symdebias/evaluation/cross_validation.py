@@ -12,6 +12,7 @@ from symdebias._blas import one_thread
 from symdebias._domains import Integer, check_flag, kind_or_value
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
+from symdebias._rows import Rows, has_any_row
 from symdebias.evaluation.estimate import (
     OF_ORDER,
     Estimate,
@@ -23,9 +24,10 @@ from symdebias.evaluation.estimate import (
 )
 from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, fitting, is_estimator
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import ROWS, Records
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
+from symdebias.reading import of_memory_map
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 
@@ -135,7 +137,8 @@ def cross_validate(
     ----------
     candidates : mapping from str to callable, DebiasedClassifier or DebiasedRegressor
         Each takes X and y, and returns a Fit, a fitted estimator or parameters; with `sample_weight` or `offset` it is
-        given the keyword of that name as well. A partial of a solver does:
+        given the keyword of that name as well; of a long memory map it is given the rows of the parts, which are read
+        where they are. A partial of a solver does:
         ``functools.partial(sd.m_estimate, corrected, l2=0.1)``; of an estimator a copy is fitted. Give them from the
         simplest to the most complex for `CrossValidation.one_standard_error`.
     X, y, metric, target_values, radius, label_model, threshold
@@ -203,6 +206,9 @@ def cross_validate(
     progress = check_flag("progress", progress)
     check_candidates(candidates, "sd.m_estimate")
     check_options(metric, radius, label_model, threshold)
+    # What is no release is refused below.
+    stays = isinstance(release, Release) and release.coupling is None and offset is None
+    X, y = _at_hand(X, y, stays=stays)
     records = Records.checked(
         None, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
@@ -420,6 +426,30 @@ def _parts(records: Records, folds: int, rng: np.random.Generator) -> list[Integ
 
 def _fitted(fit: Candidate, given: Mapping[str, Any], rows: IntegerArray) -> Any:
     """Return what a candidate makes of some records, from what there is of all."""
-    own = {name: None if values is None else take_rows(values, rows) for name, values in given.items()}
+    own = {name: None if values is None else _some_of(values, rows) for name, values in given.items()}
     fit = fitting(fit)
     return fit(own.pop("X"), own.pop("y"), **own)
+
+
+def _some_of(values: Any, rows: IntegerArray) -> Any:
+    """Return some records, of rows that are read where they are without a copy."""
+    return values.only(rows) if isinstance(values, Rows) else take_rows(values, rows)
+
+
+def _at_hand(X: Any, y: Any, *, stays: bool) -> tuple[Any, Any]:
+    """Return records whose parts are read where they are, and targets, one number for each, in memory.
+
+    `stays` says whether the columns that are judged are read where the records are.
+
+    Raises
+    ------
+    ValueError
+        They are read from a beginning to an end.
+    """
+    if not (has_any_row(X) and has_any_row(y)):
+        raise ValueError(
+            "cross_validate holds out records from everywhere, and these are read from a beginning to an end. Copy "
+            "them by symdebias.blocks.to_memory_map; symdebias.distributed.cross_validate takes partitions."
+        )
+    is_long_map = isinstance(X, np.memmap) and len(X) > ROWS and stays
+    return of_memory_map(X) if is_long_map else X, y[:] if isinstance(y, Rows) else y

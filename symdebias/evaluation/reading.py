@@ -21,7 +21,7 @@ def released_columns(release: Release, X: Any) -> FloatArray | Rows:
     ----------
     release : Release
         How it was noised, not in one vector with the target.
-    X : array of shape (n, p) or table
+    X : array of shape (n, p), table or Rows
         The records.
 
     Raises
@@ -34,7 +34,8 @@ def released_columns(release: Release, X: Any) -> FloatArray | Rows:
         if number_of_rows(X) * len(column_names(X)) > records.SMALL_TABLE:
             columns = _of_table(release, X)
     elif reading.is_long(X):
-        columns = Rows.of_array(np.asarray(X))
+        columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
+        columns.require_places(release.columns)
     if not isinstance(columns, Rows):
         return release.design_matrix(X if columns is None else columns)
     step = at_once(columns)
@@ -43,8 +44,9 @@ def released_columns(release: Release, X: Any) -> FloatArray | Rows:
             with counted_from(start):
                 release.design_matrix(columns[start : start + step])
     except (TypeError, ValueError):
-        # The same as a whole, which names the column.
-        release.design_matrix(X)
+        if not isinstance(X, Rows):
+            # The same as a whole, which names the column.
+            release.design_matrix(X)
         raise
 
     def checked(part: FloatArray) -> FloatArray:

@@ -305,7 +305,8 @@ class Records:
 
     def taken(self, rows: Any) -> tuple[Any, Any]:
         """Return X and y of some records, as what they were given."""
-        return take_rows(self.X, rows), None if self.y is None else take_rows(self.y, rows)
+        X = self.X[rows] if isinstance(self.X, Rows) else take_rows(self.X, rows)
+        return X, None if self.y is None else take_rows(self.y, rows)
 
     def parameters(self, model: Any, loss: Any = None) -> FloatArray:
         """Return the checked parameters of a model: of one score, or of what a Loss that judges it has.

@@ -322,6 +322,7 @@ class Debiased(_base.BaseEstimator):
             self._predictor.note_released(X)
         if sample_weight is not None:
             sample_weight = weights_array(sample_weight, rows=len(predicted))
+        y = y[:] if isinstance(y, Rows) else y
         with np.errstate(over="ignore", invalid="ignore"):
             value = float(getattr(metrics, metric)(y, predicted, sample_weight=sample_weight))
         # Of a single record scikit-learn warns.

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from symdebias import _arrays, _markup
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, check_choice, check_flag
+from symdebias._rows import Rows
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
 from symdebias.mechanisms.making import kind_of
@@ -536,6 +537,12 @@ class Release(BaseRelease):
         """
         keep_index = check_flag("keep_index", keep_index)
         check_choice("outside", outside, ("clip", "clip-all", "refuse"))
+        if isinstance(X, (Rows, Iterator)) or isinstance(y, Rows):
+            raise TypeError(
+                "these records come block by block, and privatize noises those of an array or a table. Pass blocks to "
+                "symdebias.blocks.privatize(release, blocks, folder), each a pair such as (X[:100_000], y[:100_000]); "
+                "it writes a folder that symdebias.load reads."
+            )
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."

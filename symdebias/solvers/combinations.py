@@ -9,9 +9,11 @@ from scipy.special import expit, logsumexp, softmax
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import is_number, shown
+from symdebias._rows import Rows
 from symdebias._tables import column_names, is_column, is_table
 from symdebias.inference import Inference
 from symdebias.solvers.coefficients import Coefficients, to_original_units
+from symdebias.solvers.offsets import as_offset
 from symdebias.solvers.predictions import Predictor
 
 if TYPE_CHECKING:
@@ -95,6 +97,13 @@ def _told(mapped: Inference, values: FloatArray, level: float) -> tuple[FloatArr
 def predicted_interval(fit: "Fit", X: Any, level: float, of: str, offset: Any, inference: Inference) -> FloatArray:
     """Return the ends of intervals of scores or predictions at true records; see `Fit.predict_interval`."""
     predictor = Predictor.of(fit)
+    if isinstance(X, Rows):
+        known = None if offset is None else as_offset(offset, len(X))
+
+        def of_some(rows: slice, part: FloatArray) -> FloatArray:
+            return predicted_interval(fit, part, level, of, None if known is None else known[rows], inference)
+
+        return np.concatenate(predictor.over_blocks(X, len(X), of_some))
     rows, scores = predictor.rows_and_scores(X, offset)
     if scores.ndim == 1:
         # Of an offset, which is known, there is no longer one.

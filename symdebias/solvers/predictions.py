@@ -5,6 +5,7 @@ What a score means is read off the loss, by `symdebias.losses.meaning`; here are
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from scipy import special
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._rows import counted_from
+from symdebias._rows import Rows, counted_from
 from symdebias._tables import number_of_rows
 from symdebias.checks.records import middle_and_reach
 from symdebias.checks.scaled import FEWEST
@@ -188,18 +189,27 @@ class Predictor:
         return np.asarray(scores + (known if scores.ndim == 1 else known[:, None]))
 
     def _scores(self, X: Any) -> FloatArray:
-        """Return the scores, of many records that would have to be copied some at a time."""
-        is_table = _arrays.is_table(X)
-        if is_table or (isinstance(X, np.ndarray) and X.ndim == 2 and not (X.dtype == float and X.flags.carray)):
+        """Return the scores, of many records that would have to be copied, or are read by blocks, some at a time."""
+        is_table, is_read = _arrays.is_table(X), isinstance(X, Rows)
+        is_copied = isinstance(X, np.ndarray) and X.ndim == 2 and not (X.dtype == float and X.flags.carray)
+        if is_table or is_read or is_copied:
             count = number_of_rows(X) if is_table else len(X)
-            if count > _AT_ONCE:
-                parts = []
-                for start in range(0, count, _AT_ONCE):
-                    with counted_from(start):
-                        parts.append(self._scores(_arrays.take_rows(X, slice(start, min(start + _AT_ONCE, count)))))
-                return np.concatenate(parts)
+            if count > _AT_ONCE or is_read:
+                return np.concatenate(self.over_blocks(X, count, lambda rows, part: self._scores(part)))
         scores: FloatArray = self.rows(X) @ self.theta.T
         return scores
+
+    def over_blocks(self, X: Any, count: int, work: Callable[[slice, Any], FloatArray]) -> list[FloatArray]:
+        """Return what a function says of some true records at a time, by their slice; errors name the row among all."""
+        if isinstance(X, Rows):
+            known = self.release.columns
+            X.require_places(None if known is None else self.release.categories.collected(known))
+        found = []
+        for start in range(0, count, _AT_ONCE):
+            rows = slice(start, min(start + _AT_ONCE, count))
+            with counted_from(start):
+                found.append(work(rows, _some_of(X, rows)))
+        return found
 
     def rows(self, X: Any) -> FloatArray:
         """Return what stands beside the parameters of a score for true records in their own units, shape (n, q).
@@ -241,7 +251,7 @@ class Predictor:
         if self.release.categories:
             # Columns are noised as indicators, which records do not have.
             return
-        matrix = self._matrix(_arrays.take_rows(X, slice(0, _LOOKED_AT)))
+        matrix = self._matrix(_some_of(X, slice(0, _LOOKED_AT)))
         outside = np.zeros(len(matrix), dtype=bool)
         for place, mechanism in self.release.placed(matrix.shape[1]):
             rows, (middle, reach) = matrix[:, place], middle_and_reach(mechanism)
@@ -377,6 +387,7 @@ class Predictor:
         kind, scores = self.predicts, self.scores(X, offset)
         rows = len(scores)
         self.note_released(X)
+        y = y[:] if isinstance(y, Rows) else y
         _arrays.check_same_index(X, y, sample_weight=sample_weight)
         weights = np.ones(rows) if sample_weight is None else _arrays.weights_array(sample_weight, rows=rows)
         if kind == "label":
@@ -394,3 +405,8 @@ class Predictor:
                 "leave these records out."
             )
         return 1.0 - left / total
+
+
+def _some_of(X: Any, rows: slice) -> Any:
+    """Return some records of an array, a table, or rows that are read by blocks."""
+    return X[rows] if isinstance(X, Rows) else _arrays.take_rows(X, rows)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, check_choice, check_flag
 from symdebias._progress import progress_bar
+from symdebias._rows import Rows, at_once, counted_from, has_any_row
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
@@ -24,6 +25,7 @@ from symdebias.mechanisms import batches, rounded, sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
 from symdebias.privacy.guarantee import ADJACENCIES
+from symdebias.records import Records
 from symdebias.solvers.central.grids import promised, step_for
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, handing_over
@@ -39,6 +41,8 @@ _PROBABILITY = Interval(
 )
 # So many numbers of noise, and so many rows, are drawn at a time: some megabytes, which stay in a cache.
 _DRAWS = 2**18
+# So many numbers of records that are read for some steps are there at a time.
+_READ = 2**20
 # Noise is never as many standard deviations long, but with a probability below 2^-60; half of them are enough.
 _LONGEST = 20.0
 # Steps whose norm is beyond this are not finite for long.
@@ -209,9 +213,14 @@ def dp_lssgd(
     check_choice("adjacency", adjacency, ADJACENCIES)
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
+    if not (has_any_row(X) and has_any_row(y)):
+        raise ValueError(
+            "dp_lssgd draws the records of a step from everywhere, and these are read from a beginning to an end. Copy "
+            "them by symdebias.blocks.to_memory_map, or use output_perturbation or objective_perturbation, which take "
+            "whole passes."
+        )
     run = true_records(loss, X, y, bounds)
     correction, n = run.correction, len(run)
-    matrix, target = run.encoded
     if clipped_to is None:
         clipped_to = _derived_clip(loss, bounds, bound)
     length = correction.number_of_parameters
@@ -228,9 +237,10 @@ def dp_lssgd(
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
     penalty = correction.penalty(l2)
-    norms = row_norms(run.arrays[0], constant=fit_intercept)
+    drawn_from = _Drawn.of(run, fit_intercept=fit_intercept)
     kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
     descent = Descent(theta, added.steps, radius=bound, share=share, record=record)
+    longest = drawn_from.longest(n * added.probability)
     most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * added.probability))))
 
     def fit_so_far(notes: tuple[str, ...] = (), **told: Any) -> Fit:
@@ -261,18 +271,53 @@ def dp_lssgd(
             rows, ends = added.sampled(n, count, source)
             draws = added.drawn((count, length), source)
             # What is kept or averaged cuts the steps, and changes nothing of what is drawn.
-            for lower, upper in descent.segments(begin, begin + count):
+            for lower, upper in descent.segments(begin, begin + count, longest):
                 part = slice(lower - begin, upper - begin)
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
                 if not descent.take(
-                    kernel, lower, upper, matrix, target, norms, rows[skipped:], ends[part] - skipped,
-                    draws[part], correction.noise, sizes[lower:upper], clipped_to, added.step, float(batch_size),
-                    penalty, bound, math.inf, _RUNAWAY, smoothing_numbers,
+                    kernel, lower, upper, *drawn_from.taken(rows[skipped : int(ends[upper - begin - 1])]),
+                    ends[part] - skipped, draws[part], correction.noise, sizes[lower:upper], clipped_to, added.step,
+                    float(batch_size), penalty, bound, math.inf, _RUNAWAY, smoothing_numbers,
                 ):  # fmt: skip
                     size = sizes[descent.done]
                     raise descent.diverged(size, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
     return fit_so_far()
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Where the records of steps are drawn from."""
+
+    matrix: FloatArray | Rows  # Columns as kernels take them.
+    target: FloatArray | Rows
+    norms: FloatArray | None  # Bounds on the norms of rows; None where those are read when they are drawn.
+    constant: bool  # Whether a constant enters the scores.
+
+    @classmethod
+    def of(cls, records: Records, *, fit_intercept: bool) -> "_Drawn":
+        """Return checked records to draw from: norms are known to be finite before a step is taken."""
+        matrix, target = records.encoded
+        if not isinstance(matrix, Rows) and not isinstance(target, Rows):
+            return cls(matrix, target, row_norms(records.arrays[0], constant=fit_intercept), fit_intercept)
+        for start in range(0, len(records), at_once(matrix)):
+            with counted_from(start):
+                row_norms(records.matrix[start : start + at_once(matrix)], constant=fit_intercept)
+        return cls(matrix, target, None, fit_intercept)
+
+    def longest(self, batch: float) -> int | None:
+        """Return how many steps are taken together where their records, some `batch` for each, are read for them."""
+        return None if self.norms is not None else max(1, int(_READ / max(1.0, batch * self.matrix.shape[1])))
+
+    def taken(self, rows: IntegerArray) -> tuple[FloatArray, FloatArray, FloatArray, IntegerArray]:
+        """Return records, bounds on their norms, and the places among them of the rows that were drawn."""
+        if self.norms is not None:
+            assert not isinstance(self.matrix, Rows)
+            assert not isinstance(self.target, Rows)
+            return self.matrix, self.target, self.norms, rows
+        places, own = np.unique(rows, return_inverse=True)
+        matrix, target = np.ascontiguousarray(self.matrix[places]), np.ascontiguousarray(self.target[places])
+        return matrix, target, row_norms(matrix, constant=self.constant), own.reshape(-1).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Records are brought within public bounds before anything is computed from them, 
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
+from symdebias._rows import Rows, at_once, counted_from
 from symdebias.codegen.program import LOST
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
@@ -22,6 +24,7 @@ from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
 from symdebias.mechanisms.clipping import in_ball
 from symdebias.mechanisms.ranges import checked_bounds
+from symdebias.reading import of_memory_map
 from symdebias.records import Records
 from symdebias.release import Release
 
@@ -45,6 +48,27 @@ class PublicBounds:
         target = None if target_bounds is None else checked_bounds(target_bounds, "target_bounds")
         return cls(radius, target, fit_intercept)
 
+    def clipped(self, rows: FloatArray) -> tuple[FloatArray, bool, bool]:
+        """Return rows of X within the bounds, and whether one was longer than its radius, or beyond its box."""
+        longer, beyond = False, False
+        if self.record_radius is not None:
+            # Refuses what is too long for any radius.
+            row_norms(rows, constant=False)
+            rows, outside = in_ball(rows, self.record_radius)
+            longer = bool(outside.any())
+        if self.box is not None:
+            inside = np.clip(rows, self.box[:, 0], self.box[:, 1])
+            beyond = bool((inside != rows).any())
+            rows = inside
+        return rows, longer, beyond
+
+    def clipped_target(self, target: FloatArray, *, is_free: bool) -> tuple[FloatArray, bool, bool]:
+        """Return targets within the bounds where they have no declared values, and whether one was outside."""
+        if self.target is None or not is_free:
+            return target, False, False
+        low, high = self.target
+        return np.clip(target, low, high), False, bool(((target < low) | (target > high)).any())
+
     @property
     def norm(self) -> float:
         """An upper bound on the norms of rows, a 1 counted in where there is a constant."""
@@ -57,7 +81,9 @@ class PublicBounds:
 def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
     """Return true records under the uncorrected loss, brought within public bounds.
 
-    Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning.
+    Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning. Records that
+    are read by blocks are all checked here, before anything is drawn, and brought within the bounds in every pass.
+    Arrays in memory that are of another type or layout are copied: solvers take many passes.
 
     Raises
     ------
@@ -66,32 +92,42 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
     """
     require_loss(loss)
     names = _arrays.column_names(X) if _arrays.is_table(X) else None
-    records = plain(loss, fit_intercept=bounds.constant, columns=names and tuple(names)).records(X, y)
-    matrix, target = records.arrays
-    if bounds.record_radius is not None:
-        # Refuses what is too long for any radius.
-        row_norms(matrix, constant=False)
-        matrix, outside = in_ball(matrix, bounds.record_radius)
-        if outside.any():
-            _warn(f"some records are longer than record_radius={bounds.record_radius:g} and were shortened to it")
-    if bounds.box is not None:
-        inside = np.clip(matrix, bounds.box[:, 0], bounds.box[:, 1])
-        if (inside != matrix).any():
-            _warn("some entries of X are outside feature_bounds and were moved to the nearer bound")
-        matrix = inside
+    X, y = of_memory_map(X), of_memory_map(y)
+    by_blocks = isinstance(X, Rows) or isinstance(y, Rows)
+    records = plain(loss, fit_intercept=bounds.constant, columns=names and tuple(names)).records(
+        X, y, by_blocks=by_blocks
+    )
     if bounds.target is not None:
-        low, high = bounds.target
-        out = [value for value in loss.target_values or () if not low <= value <= high]
+        out = [value for value in loss.target_values or () if not bounds.target[0] <= value <= bounds.target[1]]
         if out:
             raise ValueError(
                 f"target_bounds={bounds.target} leave out {out[0]:g}, one of the declared target_values. Leave "
                 "target_bounds out: the declared values are the bounds."
             )
-        if loss.target_values is None:
-            if ((target < low) | (target > high)).any():
-                _warn(f"some targets are outside target_bounds={bounds.target} and were moved to the nearer bound")
-            target = np.clip(target, low, high)
-    return replace(records, matrix=matrix, target=target)
+    # Of rows that are read anew in every pass those of every pass are brought within the bounds.
+    has_free_target = loss.target_values is None
+    rows, longer, beyond = _inside(records.matrix, bounds.clipped)
+    target, _, elsewhere = _inside(records.target, functools.partial(bounds.clipped_target, is_free=has_free_target))
+    if longer:
+        _warn(f"some records are longer than record_radius={bounds.record_radius:g} and were shortened to it")
+    if beyond:
+        _warn("some entries of X are outside feature_bounds and were moved to the nearer bound")
+    if elsewhere:
+        _warn(f"some targets are outside target_bounds={bounds.target} and were moved to the nearer bound")
+    return replace(records, matrix=rows, target=target)
+
+
+def _inside(
+    source: FloatArray | Rows, clip: Callable[[FloatArray], tuple[FloatArray, bool, bool]]
+) -> tuple[FloatArray | Rows, bool, bool]:
+    """Return what is clipped, and whether anything of all records was, in two ways; all of them are looked at."""
+    if not isinstance(source, Rows):
+        return clip(source)
+    step, found = at_once(source), np.zeros(2, dtype=bool)
+    for start in range(0, len(source), step):
+        with counted_from(start):
+            found |= clip(source[start : start + step])[1:]
+    return Rows.made_of(source, lambda part: clip(part)[0]), bool(found[0]), bool(found[1])
 
 
 def _warn(what: str) -> None:

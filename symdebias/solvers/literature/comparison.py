@@ -214,8 +214,9 @@ def compare_methods(
     l2 = NON_NEGATIVE.check("l2", l2)
     plain = debias(loss, release, method="none").named_by(X)
     release = plain.release
-    matrix = release.design_matrix(X)
-    correction = plain.at(matrix.shape[1])
+    # Records that do not fit are errors, whatever methods say of them.
+    records = plain.records(X, y, by_blocks=True)
+    correction = records.correction
     truth = None
     if true_theta is not None:
         truth = correction.shaped(correction.flat(true_theta).copy())
@@ -233,7 +234,7 @@ def compare_methods(
     }
     rows = tuple(_timed_row(method, calls[method], truth, original_units) for method in wanted)
     names = correction.design.parameters if loss.scores else plain.parameter_names
-    return Comparison(rows, names, len(matrix), truth)
+    return Comparison(rows, names, len(records), truth)
 
 
 def _checked_methods(methods: Sequence[str]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The conditional score: the equation of a record given a statistic that is sufficient for its true features."""
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -16,8 +17,9 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Equation, Measured
+from symdebias.solvers.literature.equations import Measured, RowsAt
 from symdebias.solvers.literature.estimated import with_error_of_estimates
+from symdebias.solvers.literature.passes import summed
 from symdebias.solvers.literature.score import score_fit
 
 # Where a declared loss is held against those that have a conditional score, and to which error.
@@ -26,6 +28,9 @@ _PROBES, _DIGITS = (-2.3, -0.7, 0.4, 1.1, 2.9), 30
 _REACH, _MORE, _MOST_TERMS = 12.0, 25, 20_000
 # The step of the grid of levels that means of counts are read off.
 _GRID_STEP = 0.01
+# Points of the grid that are computed together, and how far they reach.
+_POINTS = 64
+_STRETCH = _POINTS * _GRID_STEP
 # Numbers held at a time.
 _CHUNK = 4_000_000
 
@@ -104,7 +109,7 @@ def conditional_score(loss: Loss, release: Release, X: Any, y: Any, *, l2: float
                 "the conditional score of counts needs them as they are, and the release noises its target. Use "
                 "debias, which takes an unbiased release of counts as it stands."
             )
-        if not (np.all(measured.y >= 0) and np.all(measured.y == np.floor(measured.y))):
+        if not summed(len(measured), 1, lambda part: (_are_counts(measured.y[part]),))[0] == len(measured):
             raise NoExactCorrectionError(
                 "the conditional score of the Poisson loss is that of counts, and y has values which are no "
                 "non-negative integers. Use debias, which needs the mean of y alone."
@@ -145,10 +150,16 @@ def _family(loss: Loss) -> str | None:
     return None
 
 
-def _logistic_score(records: Measured) -> Equation:
-    X, covariance, weights = records.extended, records.extended_covariance, records.label_weights()
+def _are_counts(y: FloatArray) -> int:
+    """Return how many of some targets are non-negative integers."""
+    return int(np.count_nonzero((y >= 0) & (y == np.floor(y))))
 
-    def rows(theta: FloatArray) -> FloatArray:
+
+def _logistic_score(records: Measured) -> RowsAt:
+    covariance = records.extended_covariance
+
+    def rows(theta: FloatArray, part: slice) -> FloatArray:
+        X, weights = records.extended(part), records.label_weights(part)
         total = np.zeros(X.shape)
         pull = covariance @ theta
         for label in (0, 1):
@@ -159,35 +170,54 @@ def _logistic_score(records: Measured) -> Equation:
     return rows
 
 
-def _poisson_score(records: Measured) -> Equation:
-    X, covariance, y = records.extended, records.extended_covariance, records.y
+def _poisson_score(records: Measured) -> RowsAt:
+    covariance = records.extended_covariance
 
-    def rows(theta: FloatArray) -> FloatArray:
+    def rows(theta: FloatArray, part: slice) -> FloatArray:
+        X, y = records.extended(part), records.y[part]
         pull = covariance @ theta
         d = X + y[:, None] * pull
-        expected = _expected_count(d @ theta, float(theta @ pull))
+        expected = _expected_count(d @ theta, float(theta @ pull), len(records))
         return np.asarray(-(y - expected)[:, None] * d)
 
     return rows
 
 
-def _expected_count(level: FloatArray, variance: float) -> FloatArray:
+def _expected_count(level: FloatArray, variance: float, count: int) -> FloatArray:
     """Return the mean of j under probabilities proportional to exp(j level - j^2 variance/2)/j!.
 
-    For many levels it is read off a cubic through a fine grid, to a relative error of about 1e-10: its derivative by
-    the level is the variance of j. It is NaN where that takes too many counts, which is no place for a root.
+    For many levels, `count` of which are asked for in all, it is read off a cubic through a fine grid, to a relative
+    error of about 1e-10: its derivative by the level is the variance of j. It is NaN where that takes too many counts,
+    which is no place for a root.
     """
     if variance == 0:
         return np.asarray(np.exp(level))
     low, high = float(np.min(level)), float(np.max(level))
-    if not _GRID_STEP * len(level) > high - low:
+    if not _GRID_STEP * count > high - low:
         return _count_moments(level, variance)[0]
-    grid = np.linspace(low, high, math.ceil((high - low) / _GRID_STEP) + 2)
-    mean, spread = _count_moments(grid, variance)
-    if not (low < high and np.all(np.isfinite(mean))):
-        return np.full(len(level), mean[0] if low == high else np.nan)
+    curve = _curve(variance, math.floor(low / _STRETCH), math.floor(high / _STRETCH) + 2)
+    return np.full(len(level), np.nan) if curve is None else np.asarray(curve(level))
+
+
+@functools.lru_cache(maxsize=64)
+def _curve(variance: float, start: int, stop: int) -> Callable[[FloatArray], FloatArray] | None:
+    """Return the cubic over some stretches, None where a mean is not finite: the same whichever records ask for it."""
+    mean, spread = (
+        np.concatenate(parts) for parts in zip(*(_stretch(variance, one) for one in range(start, stop)), strict=True)
+    )
+    if not np.all(np.isfinite(mean)):
+        return None
+    grid = np.arange(start * _POINTS, stop * _POINTS) * _GRID_STEP
     # SciPy imports the package when it is first named.
-    return np.asarray(scipy.interpolate.CubicHermiteSpline(grid, mean, spread)(level))
+    found: Callable[[FloatArray], FloatArray] = scipy.interpolate.CubicHermiteSpline(grid, mean, spread)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _stretch(variance: float, number: int) -> tuple[FloatArray, FloatArray]:
+    """Return means and variances of counts at consecutive points of the grid."""
+    points = np.arange(number * _POINTS, (number + 1) * _POINTS, dtype=np.float64)
+    return _count_moments(points * _GRID_STEP, variance)
 
 
 def _count_moments(level: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:

@@ -1,5 +1,6 @@
 """What methods of the literature share: released records with the noise of labels undone, and roots of equations."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +10,8 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import root
 
-from symdebias._arrays import FloatArray, check_same_index
+from symdebias._arrays import FloatArray
+from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
@@ -25,15 +27,21 @@ from symdebias.losses import Loss
 from symdebias.losses.meaning import is_residual_loss
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, symmetric_root
+from symdebias.reading import of_memory_map
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.literature.passes import folded, normal_numbers, summed
 from symdebias.solvers.metric import definite
 from symdebias.solvers.moments import require_large_enough, require_small_enough
-from symdebias.solvers.uncertain_curvature import curving_of, note_on_curvature
+from symdebias.solvers.uncertain_curvature import curving_by, note_on_curvature
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
+# What is said of some records, by a slice of all: a row for each of them.
+OfRows = Callable[[slice], FloatArray]
+# The same at some parameters, or along a step from them.
+RowsAt = Callable[[FloatArray, slice], FloatArray]
 
 # A root is taken where Newton's next step is shorter than this, in units of the parameters' columns.
 _CLOSE = 1e-6
@@ -56,6 +64,7 @@ class Measured:
     covariance: FloatArray  # Of shape (p, p): D, of the noise of the features.
     loss: Loss  # The declared loss, as it is on the columns of the release.
     release: Release  # The release of these columns.
+    is_read: bool  # Whether the records were not in memory as they were given.
 
     @classmethod
     def of(cls, loss: Loss, release: Release, X: Any, y: Any) -> "Measured":
@@ -67,9 +76,7 @@ class Measured:
             A column of categories is noised, or the noise of the target has no exact inverse.
         """
         plain = debias(loss, release, method="none").named_by(X)
-        release = plain.release
-        matrix, target = release.design_matrix(X), y
-        correction = plain.at(matrix.shape[1])
+        correction = plain.at(plain.width_of(X))
         if correction.design.categorical:
             raise NoExactCorrectionError(
                 "the methods for measurement error take columns with additive noise, and the release noises a column "
@@ -80,63 +87,64 @@ class Measured:
                 "the methods for measurement error take noise of the target that is independent of that of the "
                 "features, and here features and target share one. Use debias, which undoes it in the residual."
             )
-        check_same_index(X, y)
-        if correction.collected is not None:
-            matrix, target = correction.checked_records(X, y)
+        # What is made of a memory map, such as noisier records, has no room in memory.
+        records = plain.records(of_memory_map(X), y, by_blocks=True)
         loss, noised = correction.loss, correction.release
         names = noised.columns or tuple(f"x{index}" for index in range(correction.columns))
         clean = Release(None, noised.target, noiseless=names, fit_intercept=noised.fit_intercept)
-        labelled = debias(loss, clean, method="none" if noised.target is None else "exact").records(matrix, target)
-        if correction.collected is not None:
-            labelled = labelled.under(replace(labelled.correction, collected=correction.collected))
-        return cls(plain, labelled, correction.noise_covariance(), loss, noised)
+        undone = debias(loss, clean, method="none" if noised.target is None else "exact").at(correction.columns)
+        labelled = records.under(replace(undone, collected=correction.collected))
+        is_read = isinstance(X, (Rows, np.memmap))
+        return cls(plain, labelled, correction.noise_covariance(), loss, noised, is_read)
 
     @property
-    def matrix(self) -> FloatArray:
+    def matrix(self) -> FloatArray | Rows:
         """The released features."""
-        return self.labelled.arrays[0]
+        return self.labelled.matrix
 
     @property
-    def y(self) -> FloatArray:
+    def y(self) -> FloatArray | Rows:
         """The released targets."""
-        return self.labelled.arrays[1]
+        return self.labelled.target
+
+    def __len__(self) -> int:
+        return len(self.labelled)
 
     @property
     def columns(self) -> int:
         """The number of columns of X."""
         return self.labelled.columns
 
-    @property
-    def extended(self) -> FloatArray:
-        """The records with a column of ones for the intercept."""
-        return self.release.design(self.columns).rows(self.matrix)
+    def extended(self, rows: slice) -> FloatArray:
+        """Return some records with a column of ones for the intercept."""
+        return self.release.design(self.columns).rows(self.matrix[rows])
 
     @property
     def extended_covariance(self) -> FloatArray:
         """D with zeros for the intercept."""
         return self.release.design(self.columns).additive_covariance(self.covariance)
 
-    @property
+    @functools.cached_property
     def noise_root(self) -> FloatArray:
         """R with D = R R', one row for each column of X: the same draws are the same noise in all units."""
         return symmetric_root(self.covariance)
 
-    def noise(self, rng: np.random.Generator) -> FloatArray:
-        """Return normal noise of the covariance for every record."""
-        return np.asarray(rng.normal(size=self.matrix.shape) @ self.noise_root.T)
+    def noise(self, seed: int, rows: slice) -> FloatArray:
+        """Return normal noise of the covariance for some records."""
+        return np.asarray(normal_numbers(seed, len(self), self.columns, rows) @ self.noise_root.T)
 
-    def label_weights(self) -> FloatArray:
-        """Return weights of shape (n, k) for the declared values of the target, which undo its noise."""
-        values = self.loss.target_values
+    def label_weights(self, rows: slice) -> FloatArray:
+        """Return weights of some records for the declared values of the target, which undo its noise, shape (m, k)."""
+        values, y = self.loss.target_values, self.y[rows]
         assert values is not None
         noise = self.release.target_noise
         if isinstance(noise, ChannelNoise):
             weights = noise.weights[:, [noise.inputs.index(value) for value in values]]
-            return np.asarray(weights[self.labelled.correction.codes_of_targets(self.y)])
+            return np.asarray(weights[self.labelled.correction.codes_of_targets(y)])
         if noise is None:
-            return np.asarray(self.y[:, None] == np.array(values), dtype=np.float64)
+            return np.asarray(y[:, None] == np.array(values), dtype=np.float64)
         # Two values, on which every function is affine, and noise of mean 0.
-        high = (self.y - values[0]) / (values[1] - values[0])
+        high = (y - values[0]) / (values[1] - values[0])
         return np.column_stack([1 - high, high])
 
     def require_additive_squares(self, what: str) -> None:
@@ -183,19 +191,29 @@ class Problem:
         """
         correction, penalty = records.correction, records.correction.penalty(l2)
         units, unit = np.ones(len(penalty)), 1.0
-        if correction.loss.scores:
+        matrix, target = records.encoded
+        has_unit = is_residual_loss(correction.loss)
+
+        def squares_of(rows: slice) -> tuple[FloatArray, tuple[float, float]]:
+            block, values = matrix[rows], target[rows]
             with np.errstate(over="ignore"):
-                squares = np.mean(np.asarray(records.encoded[0]) ** 2, axis=0)
+                return np.sum(block**2, axis=0), _size_of(values) if has_unit else (0.0, 0.0)
+
+        def both(one: Any, other: Any) -> Any:
+            with np.errstate(over="ignore"):
+                return one[0] + other[0], _larger_size(one[1], other[1])
+
+        if correction.loss.scores:
+            squares, size = folded(len(records), matrix.shape[1], squares_of, both)
+            squares /= len(records)
             metric = np.diag([*squares, 1.0])
             require_large_enough(records, metric)
             require_small_enough(records, metric)
             sizes = np.sqrt(squares)
             correction.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
-        if is_residual_loss(correction.loss):
-            target = np.asarray(records.encoded[1])
             # Squares of large targets are no numbers.
-            largest = float(np.abs(target).max(initial=0.0)) or 1.0
-            unit = largest * math.sqrt(float(np.mean((target / largest) ** 2))) or 1.0
+            largest, share = size
+            unit = largest * math.sqrt(share / len(records)) or 1.0 if has_unit else 1.0
         return cls(records, penalty, units, unit)
 
     def root_of(self, equation: Equation, start: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -237,13 +255,21 @@ class Problem:
             )
         return np.asarray((phi - step) * unit / units), np.asarray(slope * np.outer(units, units) * (gradient / unit))
 
-    def on(self, data: FloatArray) -> "Problem":
+    def on(self, data: FloatArray | Rows) -> "Problem":
         """Return the same problem on other features."""
-        return replace(self, records=replace(self.records, matrix=np.ascontiguousarray(data)))
+        return replace(self, records=replace(self.records, matrix=data))
 
-    def rows(self, theta: FloatArray) -> FloatArray:
-        """Return the gradients of the records, shape (n, Q), without the penalty."""
-        return self.records.gradients(theta, slice(None))
+    def gradients(self, theta: FloatArray, rows: slice) -> FloatArray:
+        """Return the gradients of some records, shape (m, Q), without the penalty."""
+        return self.records.gradients(theta, rows)
+
+    def part(self, rows: slice) -> Records:
+        """Return some records, in memory."""
+        return replace(self.records, matrix=self.records.matrix[rows], target=self.records.target[rows])
+
+    def over_records(self, work: Callable[[slice], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the sums over all records of what a function says of some of them."""
+        return summed(len(self.records), self.records.columns, work)
 
     def minimum(self, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the minimum and the Hessian there.
@@ -272,43 +298,66 @@ class Problem:
             )
         return theta, slope
 
-    def _without_each(self, influence: FloatArray) -> tuple[FloatArray, float]:
-        """Return influences as of leaving records out, and the most that three records tell of a parameter.
+    def _moved_by_each(self, influence: OfRows) -> "_Moved":
+        """Return sums over what leaving out each record does to theta.
 
         A record with a share h of the second moments in a direction pulls theta to itself, and moves it by its
-        influence over 1 - h (HC3 for least squares). What is told is partial leverage, that of design rows.
+        influence over 1 - h (HC3 for least squares). What three records tell is partial leverage, that of design rows.
         """
-        rows = self.records.correction.design.estimated_rows(self.records.arrays[0])
-        moments = definite(rows.T @ rows)
-        inverse = np.asarray(np.linalg.inv(moments), dtype=np.float64)
-        turned = rows @ inverse
-        leverage = np.einsum("ij,ij->i", turned, rows)
-        shares = np.sort(turned**2 / np.diag(inverse), axis=0)[-3:]
-        # A record that alone has a column has a leverage of 1, and next to no influence.
-        pulled = np.where(leverage > _MUCH_LEVERAGE, 1 / np.maximum(1 - leverage, _LEAST_LEFT), 1.0)
-        return influence * pulled[:, None], float(shares.sum(axis=0).max(initial=0.0))
+        design, matrix = self.records.correction.design, self.records.matrix
+
+        def moments_of(rows: slice) -> tuple[FloatArray]:
+            part = design.estimated_rows(matrix[rows])
+            return (part.T @ part,)
+
+        inverse = np.asarray(np.linalg.inv(definite(self.over_records(moments_of)[0])), dtype=np.float64)
+
+        def moved(rows: slice) -> _Moved:
+            part = design.estimated_rows(matrix[rows])
+            turned = part @ inverse
+            leverage = np.einsum("ij,ij->i", turned, part)
+            # A record that alone has a column has a leverage of 1, and next to no influence.
+            pulled = np.where(leverage > _MUCH_LEVERAGE, 1 / np.maximum(1 - leverage, _LEAST_LEFT), 1.0)
+            return _Moved.by(influence(rows) * pulled[:, None], turned**2 / np.diag(inverse))
+
+        found: _Moved = folded(len(self.records), self.records.columns, moved, _Moved.added)
+        return found
+
+    def _curving(self, covariance: FloatArray, influence: OfRows, changes: RowsAt) -> FloatArray:
+        """Return what `curving_of` does of each parameter, shape (Q, 2)."""
+        some = [place for place, variance in enumerate(np.diag(covariance)) if variance > 0]
+
+        def products(rows: slice) -> tuple[FloatArray]:
+            plain, sums = influence(rows), np.zeros((len(covariance), 5))
+            for place in some:
+                near = plain[:, place]
+                change = changes(covariance[:, place] / np.sqrt(covariance[place, place]), rows)[:, place]
+                sums[place] = near.sum(), change.sum(), near @ near, near @ change, change @ change
+            return (sums,)
+
+        curving = np.zeros((len(covariance), 2))
+        means = self.over_records(products)[0] / len(self.records)
+        for place in some:
+            near, change, squares, together, of_changes = means[place]
+            curving[place] = curving_by(squares - near**2, together - near * change, of_changes - change**2)
+        return curving
 
     def fit(
-        self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "",
-        changes: Equation | None = None, **how: Any,
+        self, plain: CorrectedLoss, theta: FloatArray, influence: OfRows, *, biased: str = "",
+        changes: RowsAt | None = None, **how: Any,
     ) -> Fit:  # fmt: skip
-        """Return the fit of a method with the influence, shape (n, Q), that `influence_of` returned.
+        """Return the fit of a method with the influence that `influence_of` returned.
 
         `biased` says what leaves a bias, so that intervals would not cover; it is empty where nothing does. `changes`
-        takes a small step from theta and returns how influences change along it, shape (n, Q), where the curvature of
-        the records is theirs and their noise's. The rest is as for `Fit.of`: ``solver``, ``description``, ``began``,
-        ``steps`` and ``notes``.
+        takes a small step from theta and returns how influences of some records change along it, shape (m, Q), but for
+        a number that they have in common, where the curvature of the records is theirs and their noise's. The rest is
+        as for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
         """
-        near = influence
-        influence, told = self._without_each(influence)
-        # What is told of them is the same in all units, and these leave fourth powers numbers.
-        largest = np.abs(influence).max(axis=0)
-        scaled = influence / np.where(largest > 0, largest, 1.0)
-        squares = scaled**2
-        deciding = deciding_each(squares.sum(axis=0), np.sum(squares**2, axis=0))
+        moved = self._moved_by_each(influence)
+        deciding = deciding_each(moved.squares, moved.fourths)
         freedom = freedom_of_records(deciding)
-        skewness = skewness_of_records(deciding, squares.sum(axis=0), np.sum(squares * scaled, axis=0))
-        covariance = influence.T @ influence / len(influence) ** 2
+        skewness = skewness_of_records(deciding, moved.squares, moved.thirds)
+        covariance = moved.products / len(self.records) ** 2
         covariance.setflags(write=False)
         refusal = ""
         if biased:
@@ -316,7 +365,7 @@ class Problem:
                 f"{biased} leaves a bias in theta, and intervals would not cover. Read standard_errors, which say how "
                 "theta scatters, or use a corrected loss."
             )
-        elif told > _MOST_OF_FEW or np.any(deciding < FEWEST_DECIDE):
+        elif moved.told > _MOST_OF_FEW or np.any(deciding < FEWEST_DECIDE):
             refusal = (
                 "three records or fewer decide a parameter, and intervals would not cover. Leave out or bound columns "
                 "that vary in few records alone, or give l2."
@@ -324,10 +373,7 @@ class Problem:
         notes = ["intervals are for the penalised optimum, not for the optimum without l2"] * bool(self.penalty.any())
         curving = np.zeros((len(theta), 2))
         if changes is not None and not refusal:
-            for place, variance in enumerate(np.diag(covariance)):
-                if variance > 0:
-                    step = covariance[:, place] / np.sqrt(variance)
-                    curving[place] = curving_of(near[:, place], changes(step)[:, place])
+            curving = self._curving(covariance, influence, changes)
         if curving.any():
             notes.append(note_on_curvature(curving))
         inference = Inference(
@@ -340,7 +386,63 @@ class Problem:
             curving=curving if curving.any() else None,
             skewness=two_sides(skewness) if not refusal and skewness.any() else None,
         )
-        return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
+        return Fit.of(plain, theta, records=len(self.records), inference=inference, **how)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """Sums over what leaving out each record does to theta, shape (Q,) but where another is named."""
+
+    largest: FloatArray  # The largest of all, by absolute value.
+    # Sums of powers, in units of the largest: what is told of them is the same in all units, and these leave fourth
+    # powers numbers.
+    squares: FloatArray
+    thirds: FloatArray
+    fourths: FloatArray
+    products: FloatArray  # Of shape (Q, Q): the sum of outer products, in the unit of theta.
+    shares: FloatArray  # Of shape (k, Q), k <= 3: the most that single records tell of each parameter.
+
+    @classmethod
+    def by(cls, influence: FloatArray, shares: FloatArray) -> "_Moved":
+        """Return those of some records, of arrays of shape (m, Q)."""
+        largest = np.abs(influence).max(axis=0)
+        scaled = influence / np.where(largest > 0, largest, 1.0)
+        squares = scaled**2
+        thirds, fourths = np.sum(squares * scaled, axis=0), np.sum(squares**2, axis=0)
+        # A view would keep the array of all of them.
+        most = np.sort(shares, axis=0)[-3:].copy()
+        return cls(largest, squares.sum(axis=0), thirds, fourths, influence.T @ influence, most)
+
+    def added(self, other: "_Moved") -> "_Moved":
+        """Return those of these and of other records."""
+        largest = np.maximum(self.largest, other.largest)
+        unit = np.where(largest > 0, largest, 1.0)
+        ours, theirs = self.largest / unit, other.largest / unit
+        return _Moved(
+            largest,
+            ours**2 * self.squares + theirs**2 * other.squares,
+            ours**3 * self.thirds + theirs**3 * other.thirds,
+            ours**4 * self.fourths + theirs**4 * other.fourths,
+            self.products + other.products,
+            np.sort(np.concatenate([self.shares, other.shares]), axis=0)[-3:],
+        )
+
+    @property
+    def told(self) -> float:
+        """The most that three records tell of a parameter."""
+        return float(self.shares.sum(axis=0).max(initial=0.0))
+
+
+def _size_of(values: FloatArray) -> tuple[float, float]:
+    """Return the largest of some numbers by absolute value, and the sum of their squares in its unit."""
+    largest = float(np.abs(values).max(initial=0.0)) or 1.0
+    return largest, float(np.sum((values / largest) ** 2))
+
+
+def _larger_size(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Return what `_size_of` says of two sets of numbers."""
+    largest = max(one[0], other[0]) or 1.0
+    return largest, sum(share * (size / largest) ** 2 for size, share in (one, other))
 
 
 def constant_curvature(loss: Loss) -> float | None:
@@ -363,6 +465,20 @@ def _derivative(function: Equation, at: FloatArray) -> FloatArray:
     return np.array(columns).T
 
 
-def influence_of(rows: FloatArray, slope: FloatArray) -> FloatArray:
-    """Return how much each record moves theta, times n: -A^-1 (g_i - mean g)."""
-    return np.asarray(-np.linalg.solve(slope, (rows - rows.mean(axis=0)).T).T)
+def influence_of(rows: OfRows, slope: FloatArray, mean: FloatArray) -> OfRows:
+    """Return how much each record moves theta, times n: -A^-1 (g_i - mean g).
+
+    Parameters
+    ----------
+    rows : callable
+        From a slice of the records to their g_i, shape (m, Q).
+    slope : array of shape (Q, Q), float64
+        A.
+    mean : array of shape (Q,), float64
+        The mean of the g_i of all records.
+    """
+
+    def influence(part: slice) -> FloatArray:
+        return np.asarray(-np.linalg.solve(slope, (rows(part) - mean).T).T)
+
+    return influence

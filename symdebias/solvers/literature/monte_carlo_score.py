@@ -16,8 +16,9 @@ from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Equation, Measured
+from symdebias.solvers.literature.equations import Measured, RowsAt
 from symdebias.solvers.literature.estimated import with_error_of_estimates
+from symdebias.solvers.literature.passes import normal_numbers
 from symdebias.solvers.literature.score import score_fit
 
 
@@ -107,8 +108,8 @@ def monte_carlo_score(
     )
 
 
-def _complex_score(records: Measured, seeds: list[int]) -> Equation:
-    """Return the gradients of the records, averaged over the draws; the same draws at every theta."""
+def _complex_score(records: Measured, seeds: list[int]) -> RowsAt:
+    """Return the gradients of records, averaged over the draws; the same draws at every theta."""
     (u,), y = records.loss.scores, records.loss.target
     slope = sp.diff(records.loss.expression, u)
     names = (sp.Dummy("u"), sp.Dummy("y"))
@@ -116,29 +117,28 @@ def _complex_score(records: Measured, seeds: list[int]) -> Equation:
     noise = records.release.target_noise
     affine = sp.diff(slope, y, 2) == 0
     values = records.loss.target_values
-    weights = None
-    if values is not None and (isinstance(noise, ChannelNoise) or (noise is not None and len(values) == 2)):
-        weights = records.label_weights()
+    is_weighted = values is not None and (isinstance(noise, ChannelNoise) or (noise is not None and len(values) == 2))
     spread = 0.0
-    if weights is None and isinstance(noise, AdditiveNoise) and not affine:
+    if not is_weighted and isinstance(noise, AdditiveNoise) and not affine:
         if not noise.is_gaussian:
             raise NoExactCorrectionError(
                 "the Monte-Carlo corrected score is for normal noise, and the target has another. Use debias."
             )
         spread = math.sqrt(noise.variance)
-    X, factor = records.extended, records.noise_root
+    columns, factor = records.columns, records.noise_root
 
-    def rows(theta: FloatArray) -> FloatArray:
+    def rows(theta: FloatArray, part: slice) -> FloatArray:
+        X, y = records.extended(part), records.y[part]
+        weights = records.label_weights(part) if is_weighted else None
         total = np.zeros(X.shape)
         for seed in seeds:
-            rng = np.random.default_rng(seed)
+            drawn = normal_numbers(seed, len(records), columns + bool(spread), part)
             moved = X.astype(complex)
-            moved[:, : records.columns] += 1j * (rng.normal(size=records.matrix.shape) @ factor.T)
+            moved[:, :columns] += 1j * (drawn[:, :columns] @ factor.T)
             score = moved @ theta
             with np.errstate(all="ignore"):
                 if weights is None:
-                    target = records.y + 1j * spread * rng.normal(size=len(X)) if spread else records.y
-                    slopes = function(score, target)
+                    slopes = function(score, y + 1j * spread * drawn[:, columns] if spread else y)
                 else:
                     assert values is not None
                     slopes = sum(weights[:, place] * function(score, value) for place, value in enumerate(values))

@@ -1,8 +1,10 @@
 """No correction: the declared loss on released records as if they were true."""
 
+import functools
 import time
 from typing import Any
 
+from symdebias._blas import one_thread
 from symdebias._domains import NON_NEGATIVE
 from symdebias.correction import columns_to_show
 from symdebias.driver import debias
@@ -13,6 +15,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Problem, influence_of
 
 
+@one_thread()
 def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> Fit:
     """Minimise the declared loss on released records as if they were true ones.
 
@@ -22,9 +25,9 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> F
         The declared loss.
     release : Release
         How the records were noised; nothing of it is undone, the labels' noise neither.
-    X : array of shape (n, p) or table
-        The released records.
-    y : array of shape (n,)
+    X : array of shape (n, p), Rows or table
+        The released records; those that are read by blocks are as for `symdebias.m_estimate`.
+    y : array of shape (n,) or Rows
         The released targets.
     l2 : float
         Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised.
@@ -64,12 +67,13 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> F
             "the release sends other values than the true ones, so that its records have no uncorrected fit. Use a "
             "method that undoes the channel."
         )
-    problem = Problem.of(plain.records(X, y), l2)
+    problem = Problem.of(plain.records(X, y, by_blocks=True), l2)
     theta, slope = problem.minimum()
+    mean = problem.records.mean_gradient(theta)
     return problem.fit(
         plain,
         theta,
-        influence_of(problem.rows(theta), slope),
+        influence_of(functools.partial(problem.gradients, theta), slope, mean),
         solver="naive",
         description="the declared loss on released records as if they were true",
         began=began,

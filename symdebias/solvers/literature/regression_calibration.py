@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,16 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Measured, Problem, constant_curvature, influence_of
+from symdebias.solvers.literature.equations import (
+    Measured,
+    OfRows,
+    Problem,
+    RowsAt,
+    constant_curvature,
+    influence_of,
+)
 from symdebias.solvers.literature.estimated import with_error_of_estimates
+from symdebias.solvers.literature.passes import made_of, summed
 from symdebias.solvers.metric import inverse_root
 
 
@@ -72,15 +81,8 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
         )
     measured.require_additive_squares("regression calibration")
     theta, influence, problem = calibrated(measured, l2, errors=True)
+    assert influence is not None
     noised, bend = bool(measured.covariance.any()), constant_curvature(loss)
-
-    def changes(step: FloatArray) -> FloatArray:
-        assert bend is not None
-        # For least squares predictions solve the debiased normal equations, whose curvature is x~ x~' - D.
-        rows, covariance = measured.extended, measured.extended_covariance
-        curvature = rows.T @ rows / len(rows) - covariance + np.diag(problem.penalty) / bend
-        return influence_of(rows * (rows @ step)[:, None], curvature)
-
     return problem.fit(
         measured.plain,
         theta,
@@ -89,17 +91,47 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
         description="the declared loss on predictions of the true records (Carroll & Stefanski 1990)",
         began=began,
         steps=1,
-        changes=changes if noised and bend is not None else None,
+        changes=_changes_of_squares(measured, problem, bend) if noised and bend is not None else None,
         biased=""
         if bend is not None or not noised
         else "prediction of the true records, for a loss that is not quadratic,",
     )
 
 
-def calibrated(records: Measured, l2: float, *, errors: bool) -> tuple[FloatArray, FloatArray, Problem]:
+def _changes_of_squares(measured: Measured, problem: Problem, bend: float) -> RowsAt:
+    """Return how influences change along a step, for a quadratic loss of the curvature `bend`.
+
+    Predictions solve the debiased normal equations, whose curvature is x~ x~' - D.
+    """
+
+    def products(rows: slice) -> tuple[FloatArray]:
+        extended = measured.extended(rows)
+        return (extended.T @ extended,)
+
+    moments = problem.over_records(products)[0] / len(measured)
+    curvature = moments - measured.extended_covariance + np.diag(problem.penalty) / bend
+
+    def changes(step: FloatArray, rows: slice) -> FloatArray:
+        extended = measured.extended(rows)
+        return np.asarray(-np.linalg.solve(curvature, (extended * (extended @ step)[:, None]).T).T)
+
+    return changes
+
+
+def calibrated(records: Measured, l2: float, *, errors: bool) -> tuple[FloatArray, OfRows | None, Problem]:
     """Return the fit on calibrated records, where asked for how much each record moves it, and its problem."""
-    centred = records.matrix - records.matrix.mean(axis=0)
-    spread = centred.T @ centred / len(centred)
+    count, matrix = len(records), records.matrix
+
+    def over_records(work: Callable[[slice], tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
+        return summed(count, records.columns, work)
+
+    middle = over_records(lambda rows: (matrix[rows].sum(axis=0),))[0] / count
+
+    def products(rows: slice) -> tuple[FloatArray]:
+        centred = matrix[rows] - middle
+        return (centred.T @ centred,)
+
+    spread = over_records(products)[0] / count
     # S (S + D)^-1 = 1 - D (S + D)^-1, with S + D the covariance of released records.
     root = inverse_root(spread)
     inverse = root @ root.T
@@ -110,21 +142,36 @@ def calibrated(records: Measured, l2: float, *, errors: bool) -> tuple[FloatArra
             "the noise hides all variation of the features: their debiased covariance is not positive definite. Use "
             "more records or less noise."
         )
-    predicted = records.matrix - centred @ shrink.T
+    predicted = made_of(matrix, lambda rows: rows - (rows - middle) @ shrink.T)
     problem = Problem.of(replace(records.labelled, matrix=predicted), l2)
     theta, slope = problem.minimum()
-    rows = problem.rows(theta) if errors else np.zeros((0, len(theta)))
-    if errors:
-        # A record moves mu by c_i/n and S + D by (c_i c_i' - S - D)/n; both move every calibrated record.
-        whitened = centred @ inverse
+    if not errors:
+        return theta, None, problem
+    # A record moves mu by c_i/n and S + D by (c_i c_i' - S - D)/n; both move every calibrated record.
+    steps = {
+        place: 1e-5 * math.sqrt(spread[place, place]) for place in np.flatnonzero(np.diag(records.covariance)).tolist()
+    }
+
+    def moved(rows: slice) -> tuple[FloatArray, ...]:
+        part, centred = problem.part(rows), matrix[rows] - middle
+        by_mean, by_spread = np.zeros((len(steps), len(theta))), np.zeros((len(steps), records.columns, len(theta)))
+        for number, (place, step) in enumerate(steps.items()):
+            move = step * np.eye(records.columns)[place]
+            ahead, behind = (replace(part, matrix=part.matrix + sign * move) for sign in (1, -1))
+            change = ahead.gradients(theta, slice(None)) - behind.gradients(theta, slice(None))
+            change /= 2 * step
+            by_mean[number], by_spread[number] = change.sum(axis=0), centred.T @ change
+        return by_mean, by_spread
+
+    by_mean, by_spread = (sums / count for sums in over_records(moved))
+
+    def pulled_rows(rows: slice) -> FloatArray:
+        found = problem.gradients(theta, rows)
+        whitened = (matrix[rows] - middle) @ inverse
         pulled = whitened @ records.covariance
-        for place in np.flatnonzero(np.diag(records.covariance)):
-            step = np.zeros(records.columns)
-            step[place] = 1e-5 * math.sqrt(spread[place, place])
-            change = problem.on(predicted + step).rows(theta) - problem.on(predicted - step).rows(theta)
-            change /= 2 * step[place]
-            by_mean = change.mean(axis=0)
-            by_spread = centred.T @ change / len(centred)
-            rows = rows + pulled[:, [place]] * (by_mean + whitened @ by_spread)
-        return theta, influence_of(rows, slope), problem
-    return theta, rows, problem
+        for number, place in enumerate(steps):
+            found += pulled[:, [place]] * (by_mean[number] + whitened @ by_spread[number])
+        return found
+
+    mean = over_records(lambda rows: (pulled_rows(rows).sum(axis=0),))[0] / count
+    return theta, influence_of(pulled_rows, slope, mean), problem

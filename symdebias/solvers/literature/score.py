@@ -1,5 +1,6 @@
 """Fits by a score whose mean is zero at the true parameters: a root near that of regression calibration."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -7,15 +8,15 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Equation, Measured, influence_of
+from symdebias.solvers.literature.equations import Measured, RowsAt, influence_of
 from symdebias.solvers.literature.regression_calibration import calibrated
 
 # A root of a score this many times as long as the pilot is another one than the consistent one.
 _FARTHEST = 3.0
 
 
-def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
-    """Solve mean rows(theta) + l2 theta = 0 from regression calibration, `rows` the records' scores, shape (n, q).
+def score_fit(measured: Measured, rows: RowsAt, l2: float, **how: Any) -> Fit:
+    """Solve mean rows(theta) + l2 theta = 0 from regression calibration, `rows` scores of some records, shape (m, q).
 
     Raises
     ------
@@ -24,8 +25,11 @@ def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
     """
     pilot, _, problem = calibrated(measured, l2, errors=False)
 
+    def mean_of(theta: FloatArray) -> FloatArray:
+        return np.asarray(problem.over_records(lambda part: (rows(theta, part).sum(axis=0),))[0] / len(measured))
+
     def equation(theta: FloatArray) -> FloatArray:
-        return np.asarray(rows(theta).mean(axis=0) + problem.penalty * theta)
+        return mean_of(theta) + problem.penalty * theta
 
     theta, slope = problem.root_of(equation, pilot)
     length = float(np.linalg.norm(theta * problem.units))
@@ -36,11 +40,11 @@ def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
             f"{np.linalg.norm(pilot):.4g}: it is not the consistent one. Use more records, or release with less noise."
         )
 
-    def changes(step: FloatArray) -> FloatArray:
-        with np.errstate(all="ignore"):
-            return influence_of(rows(theta + step / 2) - rows(theta - step / 2), slope)
+    def changes(step: FloatArray, part: slice) -> FloatArray:
+        found = rows(theta + step / 2, part) - rows(theta - step / 2, part)
+        return np.asarray(-np.linalg.solve(slope, found.T).T)
 
-    with np.errstate(all="ignore"):
-        influence = influence_of(rows(theta), slope)
     noised = changes if measured.covariance.any() else None
-    return problem.fit(measured.plain, theta, influence, changes=noised, **how)
+    with np.errstate(all="ignore"):
+        influence = influence_of(functools.partial(rows, theta), slope, mean_of(theta))
+        return problem.fit(measured.plain, theta, influence, changes=noised, **how)

@@ -1,8 +1,10 @@
 """SIMEX: fits with more and more noise, extrapolated to none."""
 
+import functools
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,14 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval, check_choice, check_flag, shown
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
+from symdebias._rows import Rows
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Measured, Problem, influence_of
+from symdebias.solvers.literature.equations import Measured, OfRows, Problem
 from symdebias.solvers.literature.estimated import with_error_of_estimates
+from symdebias.solvers.literature.passes import summed
 
 # Where the pole of a rational extrapolant may lie: at -1/t for t within these.
 _POLES = (-0.4, 0.98)
@@ -103,30 +107,26 @@ def simex(
             "more, such as levels=(0.5, 1.0, 1.5, 2.0)."
         )
     repeats = COUNT.check("repeats", repeats)
-    rng = generator(random_state)
+    seeds = generator(random_state).integers(2**63, size=(len(at) - 1, repeats))
     measured = Measured.of(loss, release, X, y)
     measured.require_additive_squares("simex")
     problem = Problem.of(measured.labelled, l2)
-    thetas: list[FloatArray] = []
-    influences: list[FloatArray] = []
+    # The records as they are, and for each level its remeasurements.
+    fits = [[_Remeasured.fitted(measured, problem, 0.0, 0, None)]]
     with progress_bar(progress, 1 + repeats * (len(at) - 1), "fit") as advance:
-        for level in at:
-            draws = 1 if level == 0 else repeats
-            theta, slope, rows = np.zeros(len(problem.units)), np.zeros(()), np.zeros(())
-            for _ in range(draws):
-                added_noise = 0.0 if level == 0 else math.sqrt(level) * measured.noise(rng)
-                noisier = problem if level == 0 else problem.on(measured.matrix + added_noise)
-                one, one_slope = noisier.minimum(thetas[0] if thetas else None)
-                theta, slope, rows = theta + one / draws, slope + one_slope / draws, rows + noisier.rows(one) / draws
+        advance(1)
+        for level, own in zip(at[1:], seeds.tolist(), strict=True):
+            fits.append([])
+            for seed in own:
+                fits[-1].append(_Remeasured.fitted(measured, problem, float(level), seed, fits[0][0].theta))
                 advance(1)
-            thetas.append(theta)
-            influences.append(influence_of(rows, slope))
-    theta, shares = _extrapolated(at, np.array(thetas), extrapolant)
+    thetas = np.array([np.mean([one.theta for one in own], axis=0) for own in fits])
+    theta, shares = _extrapolated(at, thetas, extrapolant)
     added = ", ".join(f"{level:g}" for level in at[1:])
     return problem.fit(
         measured.plain,
         theta,
-        np.einsum("ks,kns->ns", shares, np.array(influences)),
+        _influence(measured, problem, fits, shares),
         solver="simex",
         description="fits with more and more noise, extrapolated to none (Cook & Stefanski 1994)",
         began=began,
@@ -134,6 +134,66 @@ def simex(
         steps=1 + repeats * (len(at) - 1),
         notes=(f"{extrapolant} extrapolant, lambda {added}, {repeats} remeasurements each",),
     )
+
+
+@dataclass(frozen=True)
+class _Remeasured:
+    """A fit to records with more noise."""
+
+    level: float  # How much was added, in multiples of what is there.
+    seed: int  # Of what was added.
+    theta: FloatArray
+    slope: FloatArray  # The Hessian there, with the penalty.
+    mean: FloatArray  # The mean gradient there, without it.
+
+    @classmethod
+    def fitted(
+        cls, measured: Measured, problem: Problem, level: float, seed: int, start: FloatArray | None
+    ) -> "_Remeasured":
+        """Return the fit to records with noise of a level and a seed."""
+        noisier = problem.on(_noisier(measured, level, seed)) if level else problem
+        theta, slope = noisier.minimum(start)
+        return cls(level, seed, theta, slope, noisier.records.mean_gradient(theta))
+
+
+def _noised(measured: Measured, level: float, seed: int, rows: slice) -> FloatArray:
+    """Return the features of some records with noise of a level added."""
+    return np.asarray(measured.matrix[rows] + math.sqrt(level) * measured.noise(seed, rows))
+
+
+def _noisier(measured: Measured, level: float, seed: int) -> FloatArray | Rows:
+    """Return the features with more noise: drawn anew in every pass where records are not in memory."""
+    matrix, noised = measured.matrix, functools.partial(_noised, measured, level, seed)
+
+    if measured.is_read and isinstance(matrix, Rows):
+        return Rows(matrix.shape, noised)
+    found = np.empty(matrix.shape)
+
+    def filled(rows: slice) -> tuple[()]:
+        found[rows] = noised(rows)
+        return ()
+
+    summed(len(found), measured.columns, filled)
+    return found
+
+
+def _influence(
+    measured: Measured, problem: Problem, fits: Sequence[Sequence[_Remeasured]], shares: FloatArray
+) -> OfRows:
+    """Return how much each record moves the extrapolated parameters, which hang on those of a level by its `shares`."""
+
+    def influence(rows: slice) -> FloatArray:
+        part, found = problem.part(rows), np.zeros(())
+        for own, share in zip(fits, shares, strict=True):
+            gradients, slope, mean = np.zeros(()), np.zeros(()), np.zeros(())
+            for one in own:
+                noisier = replace(part, matrix=_noised(measured, one.level, one.seed, rows)) if one.level else part
+                gradients = gradients + noisier.gradients(one.theta, slice(None)) / len(own)
+                slope, mean = slope + one.slope / len(own), mean + one.mean / len(own)
+            found = found - share * np.linalg.solve(slope, (gradients - mean).T).T
+        return found
+
+    return influence
 
 
 def _checked_levels(levels: Sequence[float]) -> FloatArray:

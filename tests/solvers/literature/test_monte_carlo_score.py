@@ -20,7 +20,7 @@ def test_complex_scores_average_to_the_corrected_gradient():
     """2,000 draws at 40 records: within 6 standard errors of the draws, an error of 0.1 in the gradient at most."""
     released = noised("poisson", MIXED, 40)
     X, y = np.tile(released.X, (2_000, 1)), np.tile(released.y, 2_000)
-    rows = module._complex_score(Measured.of(POISSON, released.release, X, y), [1])(THETA)
+    rows = module._complex_score(Measured.of(POISSON, released.release, X, y), [1])(THETA, slice(None))
     draws = rows.reshape(2_000, 40, 4).mean(axis=1)
     error = draws.std(axis=0) / np.sqrt(len(draws))
     exact = sd.debias(POISSON, released.release).mean_gradient(THETA, released.X, released.y)

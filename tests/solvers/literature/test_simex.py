@@ -9,6 +9,7 @@ from measured import LINEAR, one_column
 import symdebias as sd
 from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError
+from symdebias.solvers.literature.passes import normal_numbers
 
 pytestmark = pytest.mark.newest
 
@@ -61,8 +62,8 @@ def test_standard_errors_of_simex_are_those_of_replicates():
         fit = sd.literature.simex(
             LINEAR, released.release, released.X, released.y, repeats=1, levels=(1, 2), random_state=seed
         )
-        rng = generator(seed)
-        added = [0.0, *(noise * rng.normal(size=(n, 1))[:, 0] for _ in range(2))]
+        draws = generator(seed).integers(2**63, size=2)
+        added = [0.0, *(noise * normal_numbers(int(draw), n, 1, slice(None))[:, 0] for draw in draws)]
         assert fit.theta[0] == pytest.approx(simex_slopes(released.X[:, 0], released.y, added), rel=1e-5)
         errors.append(fit.standard_errors[0])
     rng, thetas = np.random.default_rng(1), []
