@@ -417,6 +417,7 @@ def test_softmax_does_not_overflow():
 # ---- targets ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 def test_a_loss_that_is_affine_in_the_target_says_so():
     poisson = sd.debias(sd.losses.poisson(), sd.Release(target=sd.LaplaceMechanism.from_scale(1.0), noiseless=("a",)))
     assert poisson.notes == (

@@ -340,6 +340,7 @@ def test_methods_for_measurement_error(method, kind):
 # ---- evaluation -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["log_loss", "squared_error", "accuracy"])
 def test_metrics_of_margins_are_estimated(metric):
     """Within 4.5 standard errors of the value on the true records, and the bound on the bias."""
@@ -383,6 +384,7 @@ def test_what_a_margin_release_cannot_answer_is_said():
         )
 
 
+@pytest.mark.in_turn
 def test_cross_validation_takes_records_without_a_target():
     X, y = logistic_records(5_000, [1.0, -0.5], 0)
     noised = MARGIN.privatize(X, y, random_state=1)
@@ -414,6 +416,7 @@ def test_expected_standard_errors_are_those_of_fits():
     assert np.all(np.abs(np.mean(fits, axis=0) - expected.theta) < 5 * expected.standard_errors / math.sqrt(150))
 
 
+@pytest.mark.in_turn
 @pytest.mark.newest
 def test_the_planner_weighs_the_target_and_says_so():
     population = sd.planning.Population.guess([1.0, -0.5, 0.3], intercept=True)

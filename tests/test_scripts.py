@@ -273,6 +273,7 @@ def test_the_example_of_private_training(problem, tmp_path, capsys):
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.in_turn
 def test_the_comparison_with_other_packages_names_those_that_are_missing(monkeypatch):
     script = runpy.run_path(str(ROOT / "benchmarks" / "private_accuracy.py"))
     monkeypatch.setattr(script["importlib"].util, "find_spec", lambda name: None)

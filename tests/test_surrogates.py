@@ -68,6 +68,7 @@ def test_bias_is_stated_and_verified_by_quadrature(name):
     assert "biased, for ||theta|| <= 3" in str(certificate)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", ["logistic", pytest.param("hinge", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "noise",
@@ -428,6 +429,7 @@ def test_a_hidden_score_has_a_surrogate():
 # ---- the trade-off -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 def test_tradeoff_shows_bias_and_variance_of_every_choice():
     corrected = sd.debias(sd.losses.logistic(), sd.Release(NORMAL))
     curve = corrected.tradeoff(radius=5.0, score_variance=4.0, n=1e5, orders=(0, 1, 2, 3))
@@ -472,6 +474,7 @@ def test_tradeoff_counts_label_noise_and_leaves_out_series_of_kinks():
     )
 
 
+@pytest.mark.in_turn
 def test_deviation_on_the_curve_is_that_of_the_kernels():
     release = sd.Release(NORMAL, sd.RandomizedResponse(epsilon=1.0))
     corrected = sd.debias(sd.losses.logistic(), release, radius=2.0, score_variance=1.0, n=1e3)
@@ -548,6 +551,7 @@ WIDTHS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", list(WIDTHS))
 def test_the_unit_of_a_residual_loss_is_its_width(name):
     """Where the slope is half of what the curvature at 0 makes it, in that of the Huber loss of 1.345."""

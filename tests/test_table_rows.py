@@ -309,6 +309,7 @@ def test_metrics_of_a_table_are_those_of_it_as_a_whole(kind, metric, monkeypatch
     assert judged() == whole
 
 
+@pytest.mark.in_turn
 def test_scores_of_long_columns_are_those_of_contiguous_ones(monkeypatch):
     monkeypatch.setattr(reading, "CHUNK", 100)
     rng = np.random.default_rng(0)

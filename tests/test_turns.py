@@ -29,6 +29,7 @@ def test_a_share_of_the_cases_runs_each_time_and_all_in_turn():
     assert set().union(*runs) == set(cases)
 
 
+@pytest.mark.in_turn
 def test_commits_take_turns(tmp_path):
     assert part_of_commit(tmp_path) == 0
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]

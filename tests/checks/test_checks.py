@@ -160,6 +160,7 @@ class TwoLaplaces(LaplaceMechanism):
         return super()._add_noise(values, source) + sampling.laplace_noise(self.scale, values.shape, source)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "name",
     ["exponential", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("squared_margin", "logistic"))],

@@ -332,6 +332,7 @@ def test_fits_refuse_records_that_were_not_noised_at_all(mechanism):
     refuse_other_units(sd.debias(sd.losses.least_squares(), exact), middle.X)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epsilon", [60.0, 200.0])
 def test_whole_numbers_that_noise_hardly_moves_are_no_true_ones(epsilon):
     """Staircase noise of a large budget stays in a stair of 5e-13 of the range, which floats may not even tell."""

@@ -46,6 +46,7 @@ def names(functions):
     return [name.rsplit("_", 1)[0] if len(name) > 32 else name for name in functions]
 
 
+@pytest.mark.in_turn
 def test_each_function_is_compiled_once_for_all_kernels_of_a_loss(nothing_compiled):
     kernels = Kernels(WAVES)
     found = compiled_functions(lambda: kernels.sgd_pass(weighted=False))

@@ -68,6 +68,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
     np.testing.assert_array_equal(one, corrected.mean_hessian(theta, data, target))
 
 
+@pytest.mark.in_turn
 def test_a_hessian_of_too_many_terms_is_refused():
     release = sd.Release({("a", "b", "c"): sd.LaplaceMechanism.from_scale(0.1)})
     # A busy machine may take longer than the usual limit.

@@ -88,6 +88,7 @@ def test_loops_over_records_with_categories_are_vectorised(nothing_compiled):
 
 
 # Older compilers put sums of neighbouring columns, each in its order, into vectors.
+@pytest.mark.in_turn
 @pytest.mark.newest
 def test_what_would_be_seen(nothing_compiled):
     """The same kernel is seen where sums must keep their order, and where the exponential is a library's."""

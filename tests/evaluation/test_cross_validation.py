@@ -125,6 +125,7 @@ def test_cross_validation_is_the_mean_over_held_out_records():
     assert weighted.estimates["zero"].value == pytest.approx(np.average(noised.y**2, weights=weights))
 
 
+@pytest.mark.in_turn
 def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
     X, y = records(n=3000)
     noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=2)

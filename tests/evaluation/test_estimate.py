@@ -224,6 +224,7 @@ def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
     np.testing.assert_allclose(means, np.exp(0.5j * u * np.arange(1, 5)), atol=1e-9)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["log_loss", "brier"])
 def test_a_loss_by_a_surrogate_is_within_its_stated_bias(metric):
     release = release_of(NORMAL, COIN)
@@ -242,6 +243,7 @@ def test_a_loss_by_a_surrogate_is_within_its_stated_bias(metric):
     assert naive.value > truth(metric, X, y) + {"log_loss": 0.1, "brier": 0.04}[metric]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["log_loss", "brier"])
 def test_a_promised_range_that_released_scores_leave_is_refused(metric):
     """Scores have a standard deviation of 2.5: with a range of 1, 15 and 0% of intervals covered."""
@@ -298,6 +300,7 @@ def test_declared_bounds_certify_the_bias():
     assert abs(found.value - wanted) < 5 * found.standard_error + found.bias
 
 
+@pytest.mark.in_turn
 def test_residual_losses_find_their_range_in_residuals():
     release = release_of(NORMAL, sd.GaussianMechanism.from_scale(0.5))
     rng = np.random.default_rng(0)

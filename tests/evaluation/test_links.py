@@ -26,6 +26,7 @@ def test_the_link_is_read_off_the_loss(loss):
     assert link_of(sd.Fit(np.array([1.0, -1.0]), corrected, "by hand", history)) == LINKS[loss]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", [sd.m_estimate, functools.partial(sd.sgd, random_state=0)])
 def test_a_fit_with_noise_scales_of_its_records_is_not_judged_by_another_noise(solver):
     """The release says 1, and records have .1 to .6: the squared error would be less than 0."""

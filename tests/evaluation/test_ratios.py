@@ -76,6 +76,7 @@ def test_rates_are_exact_over_all_outcomes(name):
             assert abs(naive.value - wanted) > 0.01
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
 def test_rates_by_a_surrogate_are_within_their_stated_bias(noise):
     release = release_of({"normal": NORMAL, "Laplace": sd.LaplaceMechanism.from_scale(0.4)}[noise], COIN)

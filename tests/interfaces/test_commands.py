@@ -145,6 +145,7 @@ def test_one_of_several_released_outcomes_is_fitted_and_judged(tmp_path, capsys)
     assert "squared_error" in printed(capsys, "evaluate", kept, tmp_path / "released", "--metric", "squared_error")
 
 
+@pytest.mark.in_turn
 def test_one_of_several_outcomes_has_a_known_term_beside_its_features(tmp_path, capsys):
     release = sd.Release(
         {"age": sd.LaplaceMechanism(4.0, bounds=(0, 1)), "a": sd.LaplaceMechanism(4.0, bounds=(0, 9)),

@@ -402,6 +402,7 @@ def test_a_scorer_takes_the_offset_of_the_model():
         sklearn.set_config(enable_metadata_routing=False)
 
 
+@pytest.mark.in_turn
 def test_weights_count_records():
     noised = SIGNED.privatize(X[:2000], SIGNS[:2000], random_state=1)
     weights = np.arange(2000) % 2
@@ -482,6 +483,7 @@ def test_a_block_without_weights_has_weights_of_1():
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
 
 
+@pytest.mark.in_turn
 def test_learned_steps_and_a_surrogate_come_from_the_first_block():
     noised = SIGNED.privatize(X, SIGNS, random_state=1)
     options = {"average": True, "batch_size": 32}
@@ -544,6 +546,7 @@ def test_what_a_stream_cannot_have_is_refused():
         sd.DebiasedRegressor(solver="sgd").fit(X[:50], SCORES[:50], clusters=np.arange(50) // 5)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:.*training has not arrived")
 def test_epochs_of_a_stream_are_said_to_be_one():
     seven, one = (
@@ -624,6 +627,7 @@ def test_a_grid_search_on_released_records_chooses_what_is_best_on_true_ones():
     assert -search.best_score_ == pytest.approx(true, abs=0.06)
 
 
+@pytest.mark.in_turn
 def test_a_scorer_takes_labels_as_they_were_released():
     release, y, _ = CODINGS["text in a column"]
     noised = release.privatize(X, y, random_state=1)

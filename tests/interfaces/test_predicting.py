@@ -94,6 +94,7 @@ def test_labels_have_their_names_chances_and_intervals(folder):
     np.testing.assert_allclose(found.iloc[:, 3:], fit.predict_interval(X, level=0.9), rtol=1e-15)
 
 
+@pytest.mark.in_turn
 def test_labels_without_names_are_told_by_their_codes(folder):
     """A fit of Python does not say what its folder does, and what a stranger's file says has to be two texts."""
     (folder / "new.csv").write_text("age,place\n20,s\n80,n\n")

@@ -277,6 +277,7 @@ def test_units_of_the_target_change_nothing_for_a_location_and_a_log_scale(scale
         assert curvature == pytest.approx(found[0][1], rel=1e-3)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [12, 31])
 def test_a_location_that_varies_by_much_leads_to_its_log_scale_in_every_unit(seed):
     """From the best constants at once Newton's steps found nothing, so that targets in millionths were refused."""

@@ -119,6 +119,7 @@ def agree(found, expected, numbers, tolerance):
         np.testing.assert_allclose(of_found, of_expected, rtol=tolerance, atol=tolerance * size)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("draw", range(5 * len(KINDS)))
 def test_every_kind_of_many_records_says_the_same(draw, tmp_path):
     corrected, X, y, options = drawn(draw)

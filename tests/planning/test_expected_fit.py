@@ -472,6 +472,7 @@ def test_records_that_are_clipped_are_planned_as_such():
     assert np.all(found.criterion("worst") > np.abs(found.bias))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", ["noised", "margin", "joint"])
 def test_clipped_targets_and_vectors_are_planned_as_such(kind):
     """What is expected of a population is, but for its bias, what is expected of its clipped records."""
@@ -496,6 +497,7 @@ def test_clipped_targets_and_vectors_are_planned_as_such(kind):
     assert np.abs(found.bias).max() > 3 * found.standard_errors.max()
 
 
+@pytest.mark.in_turn
 def test_more_records_do_not_undo_clipping():
     release = sd.Release(sd.LaplaceMechanism.from_scale(0.3, bounds=(-2.0, 3.0)))
     population = Population(clipped_population().X[:, :1], clipped_population().y)

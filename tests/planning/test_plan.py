@@ -41,6 +41,7 @@ def test_a_plan_without_an_option_says_why():
         _ = plan.best
 
 
+@pytest.mark.in_turn
 def test_a_plan_beyond_the_budgets_of_a_cap_compares_the_others():
     plan = sd.plan(sd.losses.squared_margin(), POPULATION, epsilon=40.0, n=1e5, target="margin")
     assert [option.mechanism for option in plan.options if option.expected is None] == ["spherical cap"]

@@ -85,6 +85,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("write", [1, 3, 6])
 def test_sgd_goes_on_to_the_same_parameters_bit_for_bit(kind, write, place, monkeypatch):

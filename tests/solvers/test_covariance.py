@@ -573,6 +573,7 @@ def labelled(offset, n=20_000, noise=1.0):
     return X, y, noised.release, np.asarray(noised.X) + offset, noised.y
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_the_bias_of_every_combination_is_within_its_bound(offset):
     """Minima of the mean loss of true records and of its surrogate: the worst combination has a tenth of the bound.

@@ -238,6 +238,7 @@ def test_rows_that_are_made_of_the_records_are_not_all_there(solve, monkeypatch)
         assert peak < 25e6, (list(options), peak)
 
 
+@pytest.mark.in_turn
 def test_many_clusters_take_one_matrix_of_sums():
     """Sums of 100,000 clusters take 8 MB; three more matrices of their size would be there if none took its place."""
     rng = np.random.default_rng(0)

@@ -117,6 +117,7 @@ def test_only_an_epoch_that_was_read_to_its_end_gives_a_bound():
     assert lengths.bound(theta) == pytest.approx(10.0)
 
 
+@pytest.mark.in_turn
 def test_a_run_that_was_taken_up_reads_what_another_process_has_read(monkeypatch, tmp_path):
     corrected, X, y = handmade()
     options = {"random_state": 0, "record": 4, "checkpoint": tmp_path / "run"}

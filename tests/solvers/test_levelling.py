@@ -443,6 +443,7 @@ def test_the_variance_of_a_score_is_the_one_where_the_test_is(seed):
     assert low == pytest.approx(fit.theta[0] - 1.96 * fit.standard_errors[0], rel=1e-3)
 
 
+@pytest.mark.in_turn
 def test_nothing_is_said_of_other_parameters_beside_categories_that_are_not_rare():
     rng = np.random.default_rng(47)
     X = np.column_stack([rng.random(2_000) > 0.4, rng.normal(size=2_000)]).astype(float)

@@ -813,6 +813,7 @@ def test_a_part_of_the_records_that_leads_astray_is_left():
         assert np.all(np.abs(fit.theta - truth) < 5 * fit.standard_errors)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", ["log loss", "exponential"])
 def test_weights_of_which_every_third_is_zero(name):
     """Parts of the records are taken in strides, of which 3 may be a divisor: then they would have no weight."""
@@ -852,6 +853,7 @@ def test_records_of_weight_0_change_nothing(loss, count, others):
         assert fit.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solve", [sd.m_estimate, functools.partial(sd.sgd, random_state=0, epochs=1)])
 @pytest.mark.parametrize("kind", [np.asarray, Rows.of_array])
 def test_a_record_of_weight_0_may_overflow(solve, kind):
@@ -877,6 +879,7 @@ def test_noise_of_records_of_weight_0_is_none_of_the_others():
     assert fit.diagnostics["score_variance"] == pytest.approx(alone.diagnostics["score_variance"], rel=1e-7)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", range(4))
 def test_records_of_weight_0_spare_no_fit_a_refusal(seed):
     """The noise is as large as the features, and 600 records do not tell the curvature."""
@@ -918,6 +921,7 @@ def test_a_column_of_zeros_is_named_where_a_surrogate_is_to_be_designed(loss):
     assert sd.m_estimate(corrected, noised.X, noised.y, l2=0.01).theta[1] == pytest.approx(0.0, abs=1e-8)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("loss", [sd.losses.huber(), sd.losses.expectile(0.75)])
 def test_kinks_of_losses_are_where_they_are_for_columns_far_from_0(loss):
     """Steps as long as the intercept made second derivatives those of a loss without kinks."""
@@ -993,6 +997,7 @@ def test_many_targets_that_are_all_the_same_are_fitted(loss):
     np.testing.assert_allclose(fit.theta, [0, 0, 0, 7], atol=1e-9)
 
 
+@pytest.mark.in_turn
 def test_a_refusal_names_the_parameters_of_the_targets_as_they_are():
     X, y = regression(400)
     release = sd.Release({name: sd.GaussianMechanism.from_scale(3.0) for name in "abc"}, fit_intercept=True)

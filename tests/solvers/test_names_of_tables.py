@@ -112,6 +112,7 @@ def test_one_corrected_loss_fits_several_tables():
     assert corrected.named_by(TABLE) is corrected.named_by(TABLE[::2])
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("solver", [sd.m_estimate, sd.sgd])
 def test_a_run_goes_on_from_its_checkpoint(tmp_path, monkeypatch, solver):
     """The table names the columns again, so that the same call is known for the same."""

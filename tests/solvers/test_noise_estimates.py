@@ -137,6 +137,7 @@ def test_where_the_estimate_rests_on_little_intervals_are_by_t_or_refused():
         refused.confidence_interval()
 
 
+@pytest.mark.in_turn
 def test_clusters_sgd_and_uncorrected_losses():
     X, y = records()
     codes = np.arange(len(y)) // 2

@@ -340,6 +340,7 @@ def test_the_curvature_along_a_held_offset_is_no_sign_of_a_lost_fit():
     assert np.all(np.abs(fit.theta - theta) < 4 * fit.standard_errors)
 
 
+@pytest.mark.in_turn
 def test_metrics_of_released_records_take_the_offset():
     """Against the metric of true records, within four standard errors; without the offset it is 20 of them off."""
     rng = np.random.default_rng(8)

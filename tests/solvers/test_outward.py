@@ -171,6 +171,7 @@ def test_parameters_are_as_long_as_the_correction_has_finite_variance():
     assert f"up to 1.1 {SAID}" in note
 
 
+@pytest.mark.in_turn
 def test_an_intercept_goes_along_with_longer_slopes():
     """At three times its own value it is rejected by itself; at its minimum beside such slopes nothing is."""
     truth = np.array([0.0, -3.0, -1.5])
@@ -265,6 +266,7 @@ def test_a_free_form_loss_is_looked_at_in_its_own_units():
     assert looked_at(records, found.theta, *rest, 121.0) is None
 
 
+@pytest.mark.in_turn
 def test_what_a_free_form_loss_has_without_features_is_an_intercept():
     corrected, noised = in_rare_columns(np.array([0.0, -3.0, -1.5]), seed=39, records=20_000, fit_intercept=True)
     with pytest.warns(sd.exceptions.VarianceWarning, match=SAID):

@@ -212,6 +212,7 @@ def test_a_pilot_that_runs_away_from_a_start_names_the_start():
         sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y, start=[50.0, 50.0])
 
 
+@pytest.mark.in_turn
 def test_a_quantile_smoothed_beyond_the_targets_is_told_its_width():
     """The quantile of the target plus an error far wider than it lies outside of all targets."""
     rng = np.random.default_rng(0)

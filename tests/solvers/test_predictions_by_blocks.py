@@ -42,6 +42,7 @@ def fits(people):
     }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("what", ["decision_function", "predict", "predict_proba", "predict_interval", "score"])
 @pytest.mark.parametrize("kind", ["labels", "numbers"])
 def test_what_is_predicted_of_blocks_is_what_is_predicted_in_memory(kind, what, fits, people):

@@ -65,6 +65,7 @@ def test_what_a_refusal_names_does():
     assert np.linalg.norm(fits(loss, together, *labelled(int(fewer), 2), 102).theta - THETA) < 1.5
 
 
+@pytest.mark.in_turn
 def test_noise_without_a_budget_is_told_by_its_scale():
     loss = sd.losses.exponential()
 

@@ -87,6 +87,7 @@ def test_replicates_that_begin_elsewhere_are_fits_to_records_in_that_order(order
     assert np.abs(replicates.thetas[3] - replicates[1].theta).max() > 1e-3
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("order", ["given", "shuffled"])
 def test_a_circle_has_its_last_batch_within_it(in_python, order, epochs):
@@ -145,6 +146,7 @@ def test_replicates_that_fail_on_their_way_leave_those_that_begin_later_alone():
     np.testing.assert_allclose(found.thetas[::2], apart.thetas, rtol=1e-13)
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore:.*training has not arrived:symdebias.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("columns", [1, pytest.param(33, marks=pytest.mark.exhaustive)])
 def test_records_of_one_column_and_of_many_have_a_tile_of_their_own(columns):
@@ -155,6 +157,7 @@ def test_records_of_one_column_and_of_many_have_a_tile_of_their_own(columns):
     assert_same(replicates, CORRECTED, X, y, settings, random_state=7, batch_size=32)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("columns", "shared"),
     [

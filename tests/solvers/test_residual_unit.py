@@ -48,6 +48,7 @@ def test_noised_records_are_told_as_well():
         sd.m_estimate(sd.debias(sd.losses.cauchy(), release), noised.X, noised.y)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_minimum_that_few_residuals_make_is_no_fit(intercept):
     """Of residuals like 1e6 each makes a minimum of the Cauchy loss by itself, next to zero as elsewhere."""

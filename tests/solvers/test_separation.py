@@ -63,6 +63,7 @@ def test_the_others_may_have_one_label_as_well():
         fitted(sd.losses.logistic(), X, y)
 
 
+@pytest.mark.in_turn
 def test_values_to_one_side_are_a_group():
     X, y = records(lambda rng, n: rare(rng, n) * rng.lognormal(size=n), n=30_000, seed=2)
     y[X[:, 1] > 0] = -1.0

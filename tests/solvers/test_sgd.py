@@ -553,6 +553,7 @@ def test_descent_that_has_not_arrived_says_how_far_away_it_is(shift, options):
     assert 0.3 < away / np.sqrt(apart @ np.linalg.solve(root.covariance, apart)) < 1.3
 
 
+@pytest.mark.in_turn
 def test_descent_that_is_a_little_away_has_a_note_alone():
     corrected, X, y = shifted()
     fit = sd.sgd(corrected, X, y, step_size=0.04, epochs=3, random_state=0)
@@ -619,6 +620,7 @@ def test_a_column_whose_squares_are_too_large_is_named(solve, loss, value):
         solve(sd.debias(loss(), gaussian_release(0.3)), X, y)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -64,6 +64,7 @@ def test_at_very_large_sigma_the_error_is_below_its_root_times_rounding(sigma, b
         assert relative(sd.laplacian_smoothing(v, sigma), by_fourier(v, sigma)) < bound, d
 
 
+@pytest.mark.in_turn
 @given(st.integers(1, 40), sigmas, st.integers(0, 2**32 - 1))
 def test_it_solves_the_equations(d, sigma, seed):
     v = np.random.default_rng(seed).normal(size=d)

@@ -95,6 +95,7 @@ def test_more_passes_come_nearer():
     assert found[2] < 1
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("seed", range(3))
 def test_where_curvature_grows_by_far_steps_stay_short(seed):
     """The mean of counts is e^u: steps that the curvature at the start allows run away next to the minimum."""
@@ -110,6 +111,7 @@ def test_where_curvature_grows_by_far_steps_stay_short(seed):
     assert np.linalg.norm(fit.theta - root.theta) < 0.5 * np.linalg.norm(root.theta)
 
 
+@pytest.mark.in_turn
 def test_a_start_is_a_start():
     """From the root on steps are as short as noise asks for."""
     corrected, X, y = problem("least_squares", "plain", 5_000)

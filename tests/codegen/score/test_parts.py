@@ -16,6 +16,7 @@ S = sp.symbols("s00 s01 s11", real=True)
 SMOOTH = sp.exp(U[0] / 2) * sp.sin(U[1]) + U[0] ** 3 * U[1] ** 2 + U[0] * sp.cos(U[0] - U[1])
 
 
+@pytest.mark.in_turn
 def test_derivatives_are_those_of_the_expression():
     """Of the operator of three columns on a smooth function: all second derivatives by scores and forms."""
     noise = sd.SphericalLaplaceMechanism.from_scale(1.0).noise_on(3)
@@ -54,6 +55,7 @@ def softmax_under_spherical_noise(classes, columns):
     return sd.debias(sd.losses.softmax(classes), release, method="exact").at(columns).program
 
 
+@pytest.mark.in_turn
 def test_three_classes_have_a_hessian_and_four_are_too_many():
     assert softmax_under_spherical_noise(3, 3).has_hessian
     assert not softmax_under_spherical_noise(4, 3).has_hessian

@@ -273,6 +273,7 @@ def test_all_metrics_are_those_of_one_machine(release):
         )
 
 
+@pytest.mark.in_turn
 def test_curves_are_those_of_one_machine(monkeypatch):
     """Of many records some tell quantiles: the same ones, at equal distances over partitions of other sizes."""
     for module in ("records", "parts"):

@@ -130,6 +130,7 @@ def test_records_of_weight_0_are_counted_nowhere():
         assert found.diagnostics[name] == pytest.approx(alone.diagnostics[name], rel=1e-6)
 
 
+@pytest.mark.in_turn
 def test_weights_may_choose_among_partitions():
     """A partition without weight adds nothing, and is checked all the same."""
     X, y, _ = released(RELEASE)
@@ -182,6 +183,7 @@ def test_a_cluster_may_have_no_weight_in_a_partition():
     compared(found, sd.m_estimate(corrected, X, y, clusters=clusters, sample_weight=weights))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("options", [{}, {"start": np.full((3, 3), 0.1)}, {"clusters": np.arange(4_000) % 30}])
 def test_many_classes_without_a_penalty_are_those_of_one_machine(options):
     """All scores of them may move together: Hessians are completed."""
@@ -345,6 +347,7 @@ def test_a_partition_where_training_is_lost_is_named():
         sd.distributed.sgd(corrected, *as_arrays(X, y), step_size=1e6, random_state=0)
 
 
+@pytest.mark.in_turn
 def test_partitions_are_named_by_their_place_among_all():
     """Also where the first ones have no records, and are left out of later passes."""
     X, y, _ = released(RELEASE)

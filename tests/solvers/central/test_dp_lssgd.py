@@ -93,6 +93,7 @@ def test_the_kernel_takes_the_steps_of_the_algorithm(kind):
 logistic = functools.partial(sd.dp_lssgd, sd.losses.logistic(), **BUDGET, smoothing=0.0)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("average", "first"), [(True, 0), (0.5, 15)])
 def test_averages_are_means_of_iterates(average, first):
     X, y = records("logistic")

@@ -49,6 +49,7 @@ def reference(value, gradient, length, radius=None):
 # ---- the minimiser ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("radius", [None, 0.7])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_minimiser_is_that_of_an_independent_solver(radius, intercept):

@@ -56,6 +56,7 @@ def trained(solver, X, y, **options):
         return getattr(sd, name)(loss, X, y, **given)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solver", CALLS)
 def test_private_fits_by_blocks_are_those_in_memory(solver, kind, people, tmp_path):
@@ -114,10 +115,13 @@ def test_each_record_is_noised_once(people, monkeypatch):
     assert sum(noised) == COUNT
 
 
+@pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore::symdebias.exceptions.ClippingWarning")
 @pytest.mark.parametrize("solver", ["output_perturbation", "dp_lssgd"])
-def test_memory_of_private_training_is_that_of_some_blocks(solver, tmp_path):
+def test_memory_of_private_training_is_that_of_some_blocks(solver, tmp_path, monkeypatch):
     """Records take 32 MB, and clipped ones would once more."""
+    # Each thread has blocks of its own.
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: 1)
     count = 400_000
     X = on_disk(np.random.default_rng(0).uniform(-0.3, 0.3, size=(count, 10)), tmp_path)
     y = np.sign(X[:, 0])

@@ -70,6 +70,7 @@ def test_expected_counts_are_sums_over_all_counts():
     assert np.isnan(module._expected_count(np.array([1e3]), 1e-6, 1)).all()
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     ("loss", "release"), [(LOGISTIC, MIXED), (LOGISTIC, LABELLED), (POISSON, MIXED)], ids=["labels", "noised", "counts"]
 )

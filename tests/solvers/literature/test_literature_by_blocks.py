@@ -96,8 +96,10 @@ def test_numbers_of_a_record_do_not_hang_on_what_it_is_read_with(count, columns)
 
 @pytest.mark.in_turn
 @pytest.mark.parametrize("method", ["naive", "regression_calibration", "conditional_score", "simex"])
-def test_memory_of_methods_is_that_of_some_blocks(method):
+def test_memory_of_methods_is_that_of_some_blocks(method, monkeypatch):
     """A copy of the records would take 8 MB, and so would what each of them does to theta."""
+    # Each thread has blocks of its own.
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: 1)
     count, options = 100_000, SIMEX | {"repeats": 1} if method == "simex" else {}
     rng = np.random.default_rng(0)
     X = rng.normal(size=(count, 10)).astype(np.float32)

@@ -11,6 +11,7 @@ from symdebias.exceptions import DivergenceError
 pytestmark = pytest.mark.newest
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("loss", "family"), [(LINEAR, "OLS"), (LOGISTIC, "Logit"), (POISSON, "Poisson")])
 def test_naive_is_statsmodels_where_there_is_no_noise(loss, family):
     api = pytest.importorskip("statsmodels.api")

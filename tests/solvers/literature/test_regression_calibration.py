@@ -70,6 +70,7 @@ def test_a_column_that_few_records_have_has_no_intervals(method):
     assert fit.confidence_interval().shape == (2, 2)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("method", "rtol"), [("regression_calibration", 1e-6), ("monte_carlo_score", 0.05)])
 def test_intervals_under_an_uncertain_curvature_are_those_of_m_estimate(method, rtol):
     """Without that 90 to 93% of intervals covered, at a curvature of three of its standard errors."""
