@@ -152,12 +152,6 @@ def pytest_report_header():
     ]
 
 
-def pytest_collection_finish():
-    """What was collected lives to the end: the collector need not look at it again."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark the exhaustive tests whose turn it is, before `-m` selects by marks; leave out what no program here runs."""
