@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sources import in_order, on_disk
 
 import symdebias as sd
 from symdebias._rows import TOGETHER, WINDOW, Rows, Runs, at_once, paired, read_together, rows_of, runs, spread
@@ -18,22 +19,6 @@ def population(columns=3, count=COUNT):
     X = rng.uniform(-0.6, 0.6, (count, columns))
     y = np.where(rng.random(count) < 1 / (1 + np.exp(-X @ np.linspace(2, -1, columns))), 1.0, -1.0)
     return X, y
-
-
-def in_order(array):
-    """Return rows of an array that can only be read from the beginning to the end, by slices."""
-
-    def read(rows):
-        assert rows.step in (None, 1)
-        return np.array(array[rows], dtype=np.float64)
-
-    return Rows(array.shape, read)
-
-
-def on_disk(array, folder):
-    path = folder / "records.npy"
-    np.save(path, array)
-    return np.load(path, mmap_mode="r")
 
 
 KINDS = {

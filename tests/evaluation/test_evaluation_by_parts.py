@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit
+from sources import in_order
 
 import symdebias as sd
 from symdebias._rows import Rows
@@ -49,11 +50,6 @@ def noised(name):
 
 def theta_of(name):
     return {"normal": [2.0, -1.0, 0.1], "a cap": [2.0, -1.0, 0.1]}.get(name, [1.0, -0.5])
-
-
-def in_order(values):
-    """Return an array as rows that are read from a beginning to an end."""
-    return None if values is None else Rows(values.shape, lambda rows: np.array(values[rows], dtype=np.float64))
 
 
 def same(found, expected, tolerance=1e-9):

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from sources import in_order
 
 import symdebias as sd
 from symdebias._rows import Rows
@@ -17,10 +18,6 @@ RELEASE = sd.Release(
     center={"a": 1.0},
     scale={"a": 2.0},
 )
-
-
-def in_order(array):
-    return Rows(array.shape, lambda rows: np.array(array[rows], dtype=np.float64))
 
 
 @pytest.fixture(scope="module")

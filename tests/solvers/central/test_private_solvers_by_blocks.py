@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sources import in_order, on_disk
 
 import symdebias as sd
 from symdebias._rows import WINDOW, Rows
@@ -19,15 +20,6 @@ CALLS = {
     "input_perturbation": {"epsilon": 1.0, "delta": 0.01, "radius": 1.0, "target_bounds": (-1, 1)},
     "dp_lssgd": {"epsilon": 1.0, "delta": 1e-6, "epochs": 2, "batch_size": 500, "accountant": "rdp"},
 }
-
-
-def in_order(array):
-    return Rows(array.shape, lambda rows: np.array(array[rows], dtype=np.float64))
-
-
-def on_disk(array, folder, mode="r"):
-    np.save(folder / "records.npy", array)
-    return np.load(folder / "records.npy", mmap_mode=mode)
 
 
 KINDS = {

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from measured import LABELLED, LOGISTIC, MIXED, POISSON, noised
+from sources import in_order, on_disk
 
 import symdebias as sd
 from symdebias._rows import Rows
@@ -21,16 +22,6 @@ METHODS = {
     "monte_carlo_score": (POISSON, MIXED, {"draws": 1, "random_state": 1}),
     "simex": (LOGISTIC, LABELLED, SIMEX),
 }
-
-
-def in_order(array):
-    """Return rows of an array that can only be read from the beginning to the end, by slices."""
-    return Rows(array.shape, lambda rows: np.array(array[rows], dtype=np.float64))
-
-
-def on_disk(array, folder, mode="r"):
-    np.save(folder / "records.npy", array)
-    return np.load(folder / "records.npy", mmap_mode=mode)
 
 
 KINDS = {
