@@ -289,6 +289,11 @@ class Runs:
         return found
 
 
+def in_memory(values: Any) -> Any:
+    """Return what may be read by blocks as an array, and anything else as it is."""
+    return values[:] if isinstance(values, Rows) else values
+
+
 def rows_of(array: Any, rows: Any) -> Any:
     """Return some rows of an array or of rows: by their numbers in about half the time of an index or a stride."""
     # Of another layout it would copy all.

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, real_array, sums_and_minima
+from symdebias._arrays import FloatArray, real_array, sums_and_minima, take_rows
 from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired
 from symdebias._table_rows import first_row, rows_of_table
 from symdebias.codegen.parallel import CHUNK
@@ -36,6 +36,11 @@ def has_numbers(values: Any) -> bool:
 def of_memory_map(values: Any) -> Any:
     """Return the rows of a memory map, for what would make an array as long of it; anything else as it is."""
     return Rows.of_array(values) if isinstance(values, np.memmap) and has_numbers(values) else values
+
+
+def some_of(X: Any, rows: Any) -> Any:
+    """Return some records of an array, a table, or rows that are read by blocks."""
+    return X[rows] if isinstance(X, Rows) else take_rows(X, rows)
 
 
 def of_table(

@@ -12,7 +12,7 @@ from symdebias._blas import one_thread
 from symdebias._domains import Integer, check_flag, kind_or_value
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
-from symdebias._rows import Rows, has_any_row
+from symdebias._rows import Rows, has_any_row, in_memory
 from symdebias.evaluation.estimate import (
     OF_ORDER,
     Estimate,
@@ -452,4 +452,4 @@ def _at_hand(X: Any, y: Any, *, stays: bool) -> tuple[Any, Any]:
             "them by symdebias.blocks.to_memory_map; symdebias.distributed.cross_validate takes partitions."
         )
     is_long_map = isinstance(X, np.memmap) and len(X) > ROWS and stays
-    return of_memory_map(X) if is_long_map else X, y[:] if isinstance(y, Rows) else y
+    return of_memory_map(X) if is_long_map else X, in_memory(y)

@@ -21,7 +21,6 @@ from symdebias._arrays import (
     parameter_array,
     places_among,
     require_squares,
-    take_rows,
     weights_array,
 )
 from symdebias._domains import LabelSet
@@ -37,6 +36,7 @@ from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.losses import Loss, least_squares
 from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.reading import some_of
 from symdebias.release import Release
 from symdebias.release.known_term import with_known_term
 from symdebias.release.matrices import named_by, released_array
@@ -305,8 +305,7 @@ class Records:
 
     def taken(self, rows: Any) -> tuple[Any, Any]:
         """Return X and y of some records, as what they were given."""
-        X = self.X[rows] if isinstance(self.X, Rows) else take_rows(self.X, rows)
-        return X, None if self.y is None else take_rows(self.y, rows)
+        return some_of(self.X, rows), None if self.y is None else some_of(self.y, rows)
 
     def parameters(self, model: Any, loss: Any = None) -> FloatArray:
         """Return the checked parameters of a model: of one score, or of what a Loss that judges it has.

@@ -14,7 +14,7 @@ import numpy as np
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray, weights_array
 from symdebias._domains import COUNT, check_choice, check_flag, shown
-from symdebias._rows import Rows
+from symdebias._rows import Rows, in_memory
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
@@ -322,7 +322,7 @@ class Debiased(_base.BaseEstimator):
             self._predictor.note_released(X)
         if sample_weight is not None:
             sample_weight = weights_array(sample_weight, rows=len(predicted))
-        y = y[:] if isinstance(y, Rows) else y
+        y = in_memory(y)
         with np.errstate(over="ignore", invalid="ignore"):
             value = float(getattr(metrics, metric)(y, predicted, sample_weight=sample_weight))
         # Of a single record scikit-learn warns.

@@ -10,7 +10,7 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray, check_same_index, weights_array
-from symdebias._rows import Rows
+from symdebias._rows import in_memory
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.interfaces.coding import check_codes, decoded, in_labels, labels_of, names_of, places_in
@@ -57,11 +57,6 @@ def _check_classifies(loss: Loss) -> None:
             'not the likelier one. Take a loss of labels, such as loss="logistic"; or a DebiasedRegressor on a release '
             "whose labels are the numbers 0 and 1, which predicts that mean."
         )
-
-
-def _at_hand(y: Any) -> Any:
-    """Return labels that may be read by blocks as an array: one number for each record."""
-    return y[:] if isinstance(y, Rows) else y
 
 
 class DebiasedClassifier(_base.ClassifierMixin, Debiased):
@@ -374,7 +369,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
 
     def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any) -> tuple[Loss, FloatArray]:
         """Return the loss, and labels that are released as they are in its coding."""
-        labels = _validation.column_or_1d(_at_hand(y), warn=True)
+        labels = _validation.column_or_1d(in_memory(y), warn=True)
         if labels.dtype.kind == "f":
             # What follows casts them to whole numbers, of which NumPy warns before they are refused.
             _validation.assert_all_finite(labels, input_name="y")
@@ -430,7 +425,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         y = y if self.encoded_labels is None else decoded(y, self.encoded_labels)
         if self._observed is None:
             return y
-        labels = _validation.column_or_1d(_at_hand(y))
+        labels = _validation.column_or_1d(in_memory(y))
         if not np.isin(labels, self._observed).all():
             raise ValueError("y has a label that was not among those of the fit. Fit on records of all classes.")
         assert self._predictor.loss.target_values is not None
@@ -536,7 +531,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         """
         _validation.check_is_fitted(self, "fit_")
         classes = self.classes_
-        y = _at_hand(y)
+        y = in_memory(y)
         known = np.isin(_validation.column_or_1d(y), classes)
         if not known.all():
             told = ", ".join(map(str, classes[:8].tolist()))

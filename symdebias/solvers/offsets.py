@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index, length_of, real_array, weights_array
-from symdebias._rows import Rows, blocks_of
+from symdebias._rows import in_memory
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import is_affine
 from symdebias.losses.offsets import Offset, offset_of
@@ -79,8 +79,7 @@ def moved_target(rule: Offset, y: Any, known: FloatArray) -> FloatArray:
         They are no numbers, or not finite over exp(offset).
     """
     # As long as the offset, which is in memory too.
-    targets = np.concatenate(list(blocks_of(y))) if isinstance(y, Rows) else y
-    moved = rule.targets(real_array(targets, "y"), known)
+    moved = rule.targets(real_array(in_memory(y), "y"), known)
     if not np.all(np.isfinite(moved)):
         row = int(np.argmin(np.isfinite(moved)))
         raise ValueError(

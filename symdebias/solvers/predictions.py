@@ -14,7 +14,7 @@ from scipy import special
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias._rows import Rows, counted_from
+from symdebias._rows import Rows, counted_from, in_memory
 from symdebias._tables import number_of_rows
 from symdebias.checks.records import middle_and_reach
 from symdebias.checks.scaled import FEWEST
@@ -23,6 +23,7 @@ from symdebias.codegen.numeric import numeric
 from symdebias.losses import Loss
 from symdebias.losses.meaning import Meaning, meaning_of
 from symdebias.mechanisms.ranges import Ball, Labels
+from symdebias.reading import some_of
 from symdebias.release import Release
 from symdebias.release.categories import as_declared
 from symdebias.release.columns import standardised
@@ -208,7 +209,7 @@ class Predictor:
         for start in range(0, count, _AT_ONCE):
             rows = slice(start, min(start + _AT_ONCE, count))
             with counted_from(start):
-                found.append(work(rows, _some_of(X, rows)))
+                found.append(work(rows, some_of(X, rows)))
         return found
 
     def rows(self, X: Any) -> FloatArray:
@@ -251,7 +252,7 @@ class Predictor:
         if self.release.categories:
             # Columns are noised as indicators, which records do not have.
             return
-        matrix = self._matrix(_some_of(X, slice(0, _LOOKED_AT)))
+        matrix = self._matrix(some_of(X, slice(0, _LOOKED_AT)))
         outside = np.zeros(len(matrix), dtype=bool)
         for place, mechanism in self.release.placed(matrix.shape[1]):
             rows, (middle, reach) = matrix[:, place], middle_and_reach(mechanism)
@@ -387,7 +388,7 @@ class Predictor:
         kind, scores = self.predicts, self.scores(X, offset)
         rows = len(scores)
         self.note_released(X)
-        y = y[:] if isinstance(y, Rows) else y
+        y = in_memory(y)
         _arrays.check_same_index(X, y, sample_weight=sample_weight)
         weights = np.ones(rows) if sample_weight is None else _arrays.weights_array(sample_weight, rows=rows)
         if kind == "label":
@@ -405,8 +406,3 @@ class Predictor:
                 "leave these records out."
             )
         return 1.0 - left / total
-
-
-def _some_of(X: Any, rows: slice) -> Any:
-    """Return some records of an array, a table, or rows that are read by blocks."""
-    return X[rows] if isinstance(X, Rows) else _arrays.take_rows(X, rows)

@@ -465,6 +465,11 @@ def _derivative(function: Equation, at: FloatArray) -> FloatArray:
     return np.array(columns).T
 
 
+def solved(slope: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return -A^-1 times each of some rows, A the slope."""
+    return np.asarray(-np.linalg.solve(slope, rows.T).T)
+
+
 def influence_of(rows: OfRows, slope: FloatArray, mean: FloatArray) -> OfRows:
     """Return how much each record moves theta, times n: -A^-1 (g_i - mean g).
 
@@ -479,6 +484,6 @@ def influence_of(rows: OfRows, slope: FloatArray, mean: FloatArray) -> OfRows:
     """
 
     def influence(part: slice) -> FloatArray:
-        return np.asarray(-np.linalg.solve(slope, (rows(part) - mean).T).T)
+        return solved(slope, rows(part) - mean)
 
     return influence

@@ -1,8 +1,8 @@
 """Regression calibration: the declared loss on the best linear predictions of the true records."""
 
+import functools
 import math
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from symdebias.solvers.literature.equations import (
     RowsAt,
     constant_curvature,
     influence_of,
+    solved,
 )
 from symdebias.solvers.literature.estimated import with_error_of_estimates
 from symdebias.solvers.literature.passes import made_of, summed
@@ -113,7 +114,7 @@ def _changes_of_squares(measured: Measured, problem: Problem, bend: float) -> Ro
 
     def changes(step: FloatArray, rows: slice) -> FloatArray:
         extended = measured.extended(rows)
-        return np.asarray(-np.linalg.solve(curvature, (extended * (extended @ step)[:, None]).T).T)
+        return solved(curvature, extended * (extended @ step)[:, None])
 
     return changes
 
@@ -122,9 +123,7 @@ def calibrated(records: Measured, l2: float, *, errors: bool) -> tuple[FloatArra
     """Return the fit on calibrated records, where asked for how much each record moves it, and its problem."""
     count, matrix = len(records), records.matrix
 
-    def over_records(work: Callable[[slice], tuple[FloatArray, ...]]) -> tuple[FloatArray, ...]:
-        return summed(count, records.columns, work)
-
+    over_records = functools.partial(summed, count, records.columns)
     middle = over_records(lambda rows: (matrix[rows].sum(axis=0),))[0] / count
 
     def products(rows: slice) -> tuple[FloatArray]:

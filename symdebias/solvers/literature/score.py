@@ -8,7 +8,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Measured, RowsAt, influence_of
+from symdebias.solvers.literature.equations import Measured, RowsAt, influence_of, solved
 from symdebias.solvers.literature.regression_calibration import calibrated
 
 # A root of a score this many times as long as the pilot is another one than the consistent one.
@@ -41,8 +41,7 @@ def score_fit(measured: Measured, rows: RowsAt, l2: float, **how: Any) -> Fit:
         )
 
     def changes(step: FloatArray, part: slice) -> FloatArray:
-        found = rows(theta + step / 2, part) - rows(theta - step / 2, part)
-        return np.asarray(-np.linalg.solve(slope, found.T).T)
+        return solved(slope, rows(theta + step / 2, part) - rows(theta - step / 2, part))
 
     noised = changes if measured.covariance.any() else None
     with np.errstate(all="ignore"):

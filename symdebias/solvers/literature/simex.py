@@ -19,7 +19,7 @@ from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Measured, OfRows, Problem
+from symdebias.solvers.literature.equations import Measured, OfRows, Problem, solved
 from symdebias.solvers.literature.estimated import with_error_of_estimates
 from symdebias.solvers.literature.passes import summed
 
@@ -190,7 +190,7 @@ def _influence(
                 noisier = replace(part, matrix=_noised(measured, one.level, one.seed, rows)) if one.level else part
                 gradients = gradients + noisier.gradients(one.theta, slice(None)) / len(own)
                 slope, mean = slope + one.slope / len(own), mean + one.mean / len(own)
-            found = found - share * np.linalg.solve(slope, (gradients - mean).T).T
+            found = found + share * solved(slope, gradients - mean)
         return found
 
     return influence
