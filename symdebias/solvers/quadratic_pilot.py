@@ -130,7 +130,7 @@ def quadratic_pilot(
     middle, v = 0.0, unit
     nodes, chances = hermite(64)
     slopes = [numeric(sp.diff(part.exact, parts.variable), (parts.variable,)) for part in parts.parts]
-    moved = math.inf
+    moved, widest, norm = math.inf, 0.0, 0.0
     for turn in range(_ROUNDS):
         points = middle + nodes * math.sqrt(v)
         left, right = np.diag(penalty), np.zeros(len(gram))
@@ -155,6 +155,8 @@ def quadratic_pilot(
         else:
             wanted = theta @ gram @ theta
         signal = min(float(wanted), _WIDEST * unit)
+        if signal > widest:
+            widest, norm = signal, float(np.linalg.norm(theta))
         at = 0.0 if parts.is_residual else float(centre @ theta)
         spread = max(signal - at**2, 1e-4 * unit)
         moved = max(abs(spread - v) / spread, abs(at - middle) / (1 + abs(at)))
@@ -163,9 +165,10 @@ def quadratic_pilot(
         middle, v = middle + share * (at - middle), v * (spread / v) ** share
         if moved <= 1e-8:
             break
-    if signal >= _WIDEST * unit:
+    # Where it comes back from there and leaves again, rounding would say at which of both it stands at the end.
+    if (widest if moved > _SETTLED else signal) >= _WIDEST * unit:
         raise DivergenceError(
-            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {records.present:,} "
+            f"the pilot estimate runs away (||theta|| = {norm:.4g}): nothing in {records.present:,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
         )
     if moved > _SETTLED:
