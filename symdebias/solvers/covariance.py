@@ -49,7 +49,7 @@ _MANY_CLUSTERS = 1000
 # Records on which it is looked at how many decide a parameter.
 _LOOKED_AT = 100_000
 # Numbers of gradients that are there at a time: they stay in the cache, and are enough work for a call.
-_NUMBERS = 2**14
+_NUMBERS = 2**15
 # Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter.
 _MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
