@@ -113,6 +113,9 @@ def descent(sizes: Sizes) -> list[Row]:
                 Row(f"{what}, order given", "loop in NumPy", functools.partial(fit, "given"), loop, 1 / 20),
                 Row(f"{what}, shuffled", "scikit-learn SGDClassifier", functools.partial(fit, "shuffled"),
                     functools.partial(classifier.fit, X, y), 1 / 20),
+                # After so long a loop data have left the caches: what no solver that reads them can be below.
+                Row(f"read the data once, {sizes.records:,} records, {columns} columns", "loop in NumPy",
+                    X.sum, loop, None),
             ]  # fmt: skip
             by_waves = sd.debias(sd.losses.logistic(), release, radius=3.0, score_variance=0.3, n=sizes.records)
             assert by_waves.design.waves == 12

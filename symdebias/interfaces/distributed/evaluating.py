@@ -529,7 +529,7 @@ def _checked_records(
     # The fit's release and labels are what records are checked by; its history stays here.
     model = replace(model, history=type(model.history).empty(model.theta)) if isinstance(model, Fit) else None
     how = {"model": model, "release": release, "target_values": target_values}
-    said = partitions.each(functools.partial(_checked, **how))
+    said = partitions.first(functools.partial(_checked, **how))
     full = [place for place, one in enumerate(said) if one is not None]
     if not full:
         raise ValueError(

@@ -8,9 +8,12 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias.exceptions import SymdebiasError
+from symdebias.interfaces.distributed.seals import Seal
 
 # Partial sums that one task adds up: sums reach the caller from a few tasks, however many partitions there are.
 _TOGETHER = 32
+# What the parts of a partition held, one of each collection; None before the first pass.
+_Seals = tuple[Seal | None, ...] | None
 
 
 def dask() -> Any:
@@ -65,6 +68,9 @@ class Partitions:
         self._parts = [tuple(parts[name][k] if name in parts else None for name in collections) for k in range(count)]
         # What errors call them.
         self._places: Sequence[int] = range(count)
+        self._names = tuple(collections)
+        # What they held in the first pass, once there was one.
+        self._seals: Sequence[_Seals] = [None] * count
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -75,7 +81,21 @@ class Partitions:
         found.collections = {name: some(values, places) for name, values in self.collections.items()}
         found._parts = [self._parts[place] for place in places]
         found._places = [self._places[place] for place in places]
+        found._names = self._names
+        found._seals = [self._seals[place] for place in places]
         return found
+
+    def first(self, work: Callable[..., Any]) -> list[Any]:
+        """Return what a function says of each partition; every later pass over them is held to the same records.
+
+        Raises
+        ------
+        ValueError
+            A later pass finds other records: partitions are computed anew in each.
+        """
+        said = self.each(_Sealing(work))
+        self._seals = [seals for seals, _ in said]
+        return [answer for _, answer in said]
 
     def each(self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """Return what a function says of each partition, in order.
@@ -117,21 +137,27 @@ class Partitions:
         delayed = dask().delayed
         extra = itertools.repeat(()) if more is None else more
         return [
-            delayed(_Task(work, place, arguments, keep_errors), pure=False, traverse=False)(*parts)
-            for place, parts, arguments in zip(self._places, self._parts, extra, strict=False)
+            delayed(_Task(work, place, arguments, keep_errors, self._names, seals), pure=False, traverse=False)(*parts)
+            for place, parts, arguments, seals in zip(self._places, self._parts, extra, self._seals, strict=False)
         ]
 
 
 class _Task:
     """Work on a partition, with arguments that Dask does not look into; its errors name the partition."""
 
-    def __init__(self, work: Callable[..., Any], place: int, arguments: tuple[Any, ...], keep_errors: bool) -> None:
+    def __init__(
+        self, work: Callable[..., Any], place: int, arguments: tuple[Any, ...], keep_errors: bool,
+        names: tuple[str, ...], seals: _Seals,
+    ) -> None:  # fmt: skip
         self.__name__ = getattr(getattr(work, "func", work), "__name__", "work").strip("_")
         self._work, self._place, self._arguments, self._keep_errors = work, place, arguments, keep_errors
+        self._names, self._seals = names, seals
 
     def __call__(self, *parts: Any) -> Any:
         """Do the work, and raise what it refuses, or return it."""
         try:
+            if self._seals is not None:
+                _require_same(self._names, parts, self._seals)
             return self._work(*parts, *self._arguments)
         except (SymdebiasError, TypeError, ValueError) as error:
             if len(error.args) == 1:
@@ -139,6 +165,27 @@ class _Task:
             if not self._keep_errors:
                 raise
             return _Refused(error)
+
+
+class _Sealing:
+    """Work whose answer comes with what the parts of the partition hold."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        # Tasks are called as it is.
+        self.func, self._work = getattr(work, "func", work), work
+
+    def __call__(self, *parts: Any) -> tuple[_Seals, Any]:
+        """Return both."""
+        return tuple(None if part is None else Seal.of(part) for part in parts), self._work(*parts)
+
+
+def _require_same(names: tuple[str, ...], parts: tuple[Any, ...], seals: tuple[Seal | None, ...]) -> None:
+    for name, part, seal in zip(names, parts, seals, strict=True):
+        if seal is not None and not seal.is_of(part):
+            raise ValueError(
+                f"{name} is not what it was in the pass before. A partition is computed anew in each pass: call "
+                f"{name}.persist(), or store what is drawn at random or read from a source that changes first."
+            )
 
 
 class _Combined:

@@ -178,7 +178,7 @@ class PartedRecords(Records):
             X=X, y=y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
         )
         term = None if offset is None else SharedOffset(rule_for(corrected))
-        said = partitions.each(functools.partial(Checked.of, corrected=corrected, term=term))
+        said = partitions.first(functools.partial(Checked.of, corrected=corrected, term=term))
         full = [place for place, one in enumerate(said) if one is not None]
         if not full:
             raise ValueError(

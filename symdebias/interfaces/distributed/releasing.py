@@ -148,7 +148,7 @@ def privatize(
     require_readable(release.groups, release.target)
     charge = charge_of(release, ledger, source, has_target=has_target, keep_index=False)
     _files.require_free(folder)
-    said = partitions.each(functools.partial(_looked_at, release=release, schema=schema))
+    said = partitions.first(functools.partial(_looked_at, release=release, schema=schema))
     full = [place for place, one in enumerate(said) if one is not None]
     if not full:
         raise ValueError("X has no records in any partition. Pass a collection with at least one.")
