@@ -64,7 +64,8 @@ class Certificate:
     reach, reach_limit : float
         The largest parameter times the tail scale of the noise of its column (b for Laplace noise), or the norm of the
         parameters of columns that share noise times the scale of that, on the domain; and what it must stay below for
-        the correction to exist; below half of that for a finite variance.
+        the correction to exist; below half of that for a finite variance. Of several scores it is a parameter of a sum
+        of them that stands in an exponential of the loss.
     conditions : tuple of str
         What the correction of a free-form loss needs besides.
     conditions_hold, variance_conditions_hold : bool
@@ -304,7 +305,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         for group in correction.derivation.spherical:
             tails = math.sqrt(max(group.weights) * theta_radius**2 + group.constant) / group.noise.tail_rate
             scales = np.append(scales, tails / theta_radius)
-        reach = float(scales.max(initial=0.0)) * theta_radius * math.sqrt(len(correction.program.scores))
+        reach = float(scales.max(initial=0.0)) * theta_radius * correction.limits.longest_direction
     inside, targets, residual = theta_radius, true_codes(correction.loss, release), None
     if surrogates is not None:
         if correction.surrogate_parts.is_residual:

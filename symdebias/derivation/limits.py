@@ -9,6 +9,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
@@ -51,8 +52,9 @@ class Limits:
     def reach(self) -> float:
         """The correction exists where abs(theta_j) times the tail scale of column j is below this for all j.
 
-        The tail scale is b for Laplace noise; where columns share spherical Laplace noise of the scale b, the norm of
-        their parameters takes the place of abs(theta_j). Variances are finite below half of it.
+        Of several scores theta_j is the parameter of a sum of them, see `score_reach`. The tail scale is b for Laplace
+        noise; where columns share spherical Laplace noise of the scale b, the norm of their parameters takes the place
+        of abs(theta_j). Variances are finite below half of it.
         """
         return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
 
@@ -76,11 +78,17 @@ class Limits:
         NoExactCorrectionError, InfiniteVarianceError
             It does not.
         """
+        broken = self.broken(theta, finite_variance=finite_variance)
+        if broken is not None:
+            error, said = broken
+            raise error(f"{at} {said}. Keep theta in a smaller ball, or release with less noise.")
+
+    def broken(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
+        """Return the error of a limit that theta breaks, and what is said of it; None where it breaks none."""
         if not self._is_of_scores:
-            self._require_conditions(theta, at, finite_variance=finite_variance)
-            return
+            return self._broken_by_features(theta, finite_variance=finite_variance)
         if self._is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:
-            return
+            return None
         for value, what, limit, finite in (
             (
                 self.normal_score_variance(theta),
@@ -90,34 +98,29 @@ class Limits:
             ),
             (
                 self.score_reach(theta),
-                "the largest parameter, or norm of those that share noise, times the tail scale of the noise",
+                "the largest parameter{of}, or norm of those that share noise, times the tail scale of the noise",
                 self.reach,
                 self.reach / 2,
             ),
         ):
+            if value < (finite if finite_variance else limit):
+                continue
+            said = f"{what.format(of=self._direction_at(theta))} is {value:.4g}, and"
             if not value < limit:
-                raise NoExactCorrectionError(
-                    f"{at} {what} is {value:.4g}, and the correction of {self.loss.expression} exists below "
-                    f"{limit:.4g} only. Keep theta in a smaller ball, or release with less noise."
+                return (
+                    NoExactCorrectionError,
+                    f"{said} the correction of {self.loss.expression} exists below {limit:.4g} only",
                 )
-            if finite_variance and not value < finite:
-                raise InfiniteVarianceError(
-                    f"{at} {what} is {value:.4g}, and from {finite:.4g} on the corrected loss has infinite variance. "
-                    "Keep theta in a smaller ball, or release with less noise."
-                )
+            return InfiniteVarianceError, f"{said} from {finite:.4g} on the corrected loss has infinite variance"
+        return None
 
-    def _require_conditions(self, theta: FloatArray, at: str, *, finite_variance: bool) -> None:
+    def _broken_by_features(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
         for condition, error in self.broken_conditions(theta):
             if error is NoExactCorrectionError:
-                raise error(
-                    f"{at} the correction of {self.loss.expression} does not exist: it needs {condition}. Keep "
-                    "theta in a smaller ball, or release with less noise."
-                )
+                return error, f"the correction of {self.loss.expression} does not exist: it needs {condition}"
             if finite_variance:
-                raise error(
-                    f"{at} the corrected loss has infinite variance: a finite one needs {condition}. Keep theta in a "
-                    "smaller ball, or release with less noise."
-                )
+                return error, f"the corrected loss has infinite variance: a finite one needs {condition}"
+        return None
 
     def broken_conditions(self, theta: FloatArray) -> list[tuple[sp.Rel, type[Exception]]]:
         """Return the conditions of a free-form loss that theta breaks, with the error that each means."""
@@ -152,18 +155,44 @@ class Limits:
         return float(np.max(np.einsum("kj,jl,kl->k", rows, self.covariance, rows)))
 
     def score_reach(self, theta: ArrayLike) -> float:
-        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j.
+        """Return the largest abs(theta_j) times the tail scale of the noise of column j.
 
-        For columns with spherical noise it is the norm of their parameters times the scale of their noise.
+        For columns with spherical noise it is the norm of their parameters times the scale of their noise. Of several
+        scores theta_j is w.Theta_j for each exponential exp(rate w.u) of the loss: see `Directions`.
         """
+        return float(np.max(self._reaches(theta), initial=0.0))
+
+    @property
+    def longest_direction(self) -> float:
+        """How far `score_reach` gets at most for parameters of norm 1, over the largest tail scale."""
+        return self._directions.length
+
+    @property
+    def _directions(self) -> Directions:
+        scores = len(self.derivation.program.columns.scores)  # type: ignore[union-attr]
+        return self.derivation.directions or Directions.of_all(scores)
+
+    def _reaches(self, theta: ArrayLike) -> FloatArray:
+        """Return `score_reach` of each of the directions."""
         if not self._is_of_scores:
-            return 0.0
+            return np.zeros(0)
         rows = self._linear_parameters(theta)
-        found = float(np.max(np.abs(rows).sum(axis=0) * self.derivation.constants["reach"], initial=0.0))
+        terms, tails = self._directions.of(rows), self.derivation.constants["reach"]
+        found = np.array([float(np.max(np.abs(forms).sum(axis=0) * tails, initial=0.0)) for forms in terms])
         for group in self.derivation.spherical:
-            norms = np.sqrt(rows**2 @ group.all_weights(rows.shape[1]) + group.constant)
-            found = max(found, float(norms.sum()) / group.noise.tail_rate)
+            weights = group.all_weights(rows.shape[1])
+            norms = [float(np.sqrt(forms**2 @ weights + group.constant).sum()) for forms in terms]
+            found = np.maximum(found, np.array(norms) / group.noise.tail_rate)
         return found
+
+    def _direction_at(self, theta: ArrayLike) -> str:
+        """Return which sum of several scores reaches farthest, as the end of a phrase."""
+        names = self.derivation.program.columns.scores  # type: ignore[union-attr]
+        if len(names) == 1 or self.derivation.directions is None:
+            return ""
+        forms = self._directions.terms[int(np.argmax(self._reaches(theta)))]
+        weights = [[sp.nsimplify(weight, rational=True) for weight in form] for form in forms]
+        return " of " + " and ".join(str(sp.Add(*map(sp.Mul, form, names))) for form in weights)
 
     def _linear_parameters(self, theta: ArrayLike) -> FloatArray:
         columns = self.derivation.program.columns  # type: ignore[union-attr]

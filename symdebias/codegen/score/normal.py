@@ -11,6 +11,7 @@ from typing import ClassVar
 import sympy as sp
 
 from symdebias.codegen.score.columns import ScoreColumns, places_text
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
 
 
@@ -128,6 +129,7 @@ class SphericalForm(QuadraticForm):
     root of the form is multiplied with to be held against the limit of the tails, 0 where there is none.
     """
 
+    directions: Directions | None = None  # In which directions scores grow; all of them without.
     kind: ClassVar[str] = "group"
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
@@ -143,8 +145,11 @@ class SphericalForm(QuadraticForm):
         return f"noise[{at.noise + len(at.columns.linear)}]" if len(at.columns.scores) == 1 else "0.0"
 
     def guard(self, at: Place) -> list[str]:
-        """Return lines that raise ``reach`` by the sum over scores of the norm of the parameters, in tail scales."""
+        """Return lines that raise ``reach`` by the norm of the parameters in a direction, in tail scales."""
         p, q, m = at.columns.sizes
+        if self.directions not in (None, Directions.of_all(m)):
+            terms = self.directions.texts(lambda k: at.columns.theta(k, "j"))
+            return [line for forms in terms for line in self._guard_of_term(at, forms)]
         theta = f"theta[k*{q} + {at.columns.place('j')}]"
         return [
             "extent = 0.0",
@@ -156,6 +161,20 @@ class SphericalForm(QuadraticForm):
             f"extent *= noise[{at.noise + p + 1}]",
             "reach = extent if extent > reach else reach",
         ]
+
+    def _guard_of_term(self, at: Place, forms: Sequence[str]) -> list[str]:
+        """Return the lines for the norms of some forms, which are summed; several scores have no constant."""
+        p = len(at.columns.linear)
+        lines = ["extent = 0.0"]
+        for form in forms:
+            lines += [
+                "spread = 0.0",
+                f"for j in range({p}):",
+                f"    along = {form}",
+                f"    spread += {self.entry(at)}*(along*along)",
+                "extent += spread**0.5",
+            ]
+        return [*lines, f"extent *= noise[{at.noise + p + 1}]", "reach = extent if extent > reach else reach"]
 
 
 @dataclass(frozen=True)
