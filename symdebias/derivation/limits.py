@@ -61,7 +61,7 @@ class Limits:
     @functools.cached_property
     def _is_unlimited(self) -> bool:
         """Whether the correction exists, with finite variance, wherever the variance of the score is a number."""
-        return math.isinf(min(self.variance, self.finite_variance, self.reach))
+        return math.isinf(min(self.variance, self.finite_variance, self.reach)) and not self.conditions
 
     def for_kernels(self) -> FloatArray:
         """Return what kernels hold against what they compute of theta, so that the variance is finite."""
@@ -86,7 +86,7 @@ class Limits:
     def broken(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
         """Return the error of a limit that theta breaks, and what is said of it; None where it breaks none."""
         if not self._is_of_scores:
-            return self._broken_by_features(theta, finite_variance=finite_variance)
+            return self._broken_condition(theta, finite_variance=finite_variance)
         if self._is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:
             return None
         for value, what, limit, finite in (
@@ -112,32 +112,70 @@ class Limits:
                     f"{said} the correction of {self.loss.expression} exists below {limit:.4g} only",
                 )
             return InfiniteVarianceError, f"{said} from {finite:.4g} on the corrected loss has infinite variance"
-        return None
+        return self._broken_condition(theta, finite_variance=finite_variance)
 
-    def _broken_by_features(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
-        for condition, error in self.broken_conditions(theta):
-            if error is NoExactCorrectionError:
-                return error, f"the correction of {self.loss.expression} does not exist: it needs {condition}"
-            if finite_variance:
-                return error, f"the corrected loss has infinite variance: a finite one needs {condition}"
-        return None
-
-    def broken_conditions(self, theta: FloatArray) -> list[tuple[sp.Rel, type[Exception]]]:
-        """Return the conditions of a free-form loss that theta breaks, with the error that each means."""
+    @functools.cached_property
+    def conditions(self) -> tuple[tuple[sp.Rel, type[Exception]], ...]:
+        """What is no bound on one number, of free-form losses and the covariance of several scores, with its error."""
         derivation, program = self.derivation, self.derivation.program
-        assert not isinstance(program, ScoreProgram)
-        known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
-        known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
-        known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
-        return [
+        if isinstance(program, ScoreProgram) and (len(program.scores) == 1 or not self.covariance.size):
+            return ()
+        return tuple(
             (condition, error)
             for conditions, error in (
                 (derivation.conditions, NoExactCorrectionError),
                 (derivation.variance_conditions, InfiniteVarianceError),
             )
             for condition in conditions
-            if not condition.xreplace(known) == sp.true
-        ]
+            if derivation.symbols.reach not in condition.free_symbols
+        )
+
+    @property
+    def worst_parameters(self) -> FloatArray:
+        """Orthonormal rows for several scores: among their combinations are the worst parameters of each norm.
+
+        Conditions on the covariance S of the noise of scores are that I + 2 S^(1/2) B S^(1/2) is positive definite,
+        for one B or several. For S of a trace that is least so where S has rank one, along the noisiest direction.
+        """
+        columns = self.derivation.program.columns  # type: ignore[union-attr]
+        noisiest = np.linalg.eigh(self.covariance)[1][:, -1]
+        rows = np.zeros((len(columns.scores), len(columns.scores), columns.parameters))
+        for k in range(len(columns.scores)):
+            rows[k, k, list(columns.linear)] = noisiest
+        return rows.reshape(len(columns.scores), -1)
+
+    def holds(self, theta: FloatArray, *, finite_variance: bool) -> bool:
+        """Whether the `conditions` hold at theta, those of existence alone or also those of a finite variance."""
+        return self._broken_condition(theta, finite_variance=finite_variance) is None
+
+    def _broken_condition(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
+        if not self.conditions:
+            return None
+        known = self._known(theta)
+        for condition, error in self.conditions:
+            if condition.xreplace(known) == sp.true or not (finite_variance or error is NoExactCorrectionError):
+                continue
+            needed = str(condition)
+            if self._is_of_scores:
+                noise = (f"{name} = {value:.4g}" for name, value in known.items() if condition.has(name))
+                needed = f"{condition}, and {', '.join(noise)}"
+            if error is NoExactCorrectionError:
+                return error, f"the correction of {self.loss.expression} does not exist: it needs {needed}"
+            return error, f"the corrected loss has infinite variance: a finite one needs {needed}"
+        return None
+
+    def _known(self, theta: FloatArray) -> dict[sp.Symbol, sp.Float]:
+        """Return the numbers that stand in `conditions`."""
+        derivation, program = self.derivation, self.derivation.program
+        if isinstance(program, ScoreProgram):
+            rows = self._linear_parameters(theta)
+            entries = (rows @ self.covariance @ rows.T)[np.triu_indices(len(rows))]
+            known = dict(zip(derivation.symbols.variances, map(sp.Float, entries), strict=True))
+        else:
+            known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
+            known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
+        known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
+        return known
 
     def normal_score_variance(self, theta: ArrayLike) -> float:
         """Return the variance of the normal noise in the score, s = theta'D theta; the largest of several.

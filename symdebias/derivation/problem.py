@@ -161,6 +161,15 @@ def _spherical_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     return statistics
 
 
+def _held_conditions(build: Build, symbols: NoiseSymbols) -> tuple[sp.Expr, ...]:
+    """Return what must be positive of the covariance of normal noise, so that the variance is finite."""
+    return tuple(
+        condition.gts - condition.lts
+        for condition in (*build.conditions, *build.variance_conditions)
+        if symbols.reach not in condition.free_symbols
+    )
+
+
 def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     """Return the normal noise of the linear columns, where there is some, and keep its covariance."""
     if not problem.gaussian:
@@ -169,6 +178,9 @@ def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     full = bool(np.any(covariance - np.diag(np.diag(covariance))))
     build.constants["covariance"] = covariance if full and not problem.per_record else np.diag(covariance)
     if not problem.per_record:
-        return [NormalNoise(problem.symbols.variances, full)]
+        positive = _held_conditions(build, problem.symbols) if len(problem.scores) > 1 else ()
+        if positive:
+            build.constants["beside_scores"] = np.array([problem.labelled.variance])
+        return [NormalNoise(problem.symbols.variances, full, positive, problem.symbols.target_variance)]
     noisy = (index for index, part in enumerate(linear) if part.own_noise is not None and part.own_noise.is_gaussian)
     return [RecordNoise(problem.symbols.variances, tuple(noisy))]

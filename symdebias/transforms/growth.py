@@ -189,6 +189,11 @@ def _logarithm_rate(inside: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
     """Return the rate of log(inside): 0 where `inside` neither grows nor falls faster than an exponential."""
     if isinstance(inside, sp.exp):
         return growth_rate(inside.args[0], variables)
+    if inside.is_Pow and inside.exp.is_number:
+        return sp.Abs(inside.exp) * _logarithm_rate(inside.base, variables)
+    if isinstance(inside, _BOUNDED) and growth_rate(inside.args[0], variables) != 0:
+        # It may vanish as fast as anything.
+        return sp.oo
     if inside.is_Mul:
         # The sum of the logarithms of its factors.
         return sp.Max(0, *(_logarithm_rate(part, variables) for part in inside.args))

@@ -114,6 +114,48 @@ def test_scores_that_grow_together_alone_have_a_limit():
     assert np.isfinite(corrected.loss(np.array([[1.0], [1.0]]), np.array([[0.2]]), np.array([1.0]))).all()
 
 
+# ---- normal noise ----------------------------------------------------------------------------------------
+
+U = sp.Symbol("u", real=True)
+NORMAL = sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.8)}, sd.GaussianMechanism.from_scale(0.3))
+BELLS = {"a bell": 1 - sp.exp(-((U - Y) ** 2) / 4), "its inverse": sp.exp((U - Y) ** 2 / 12)}
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("name", BELLS)
+def test_several_scores_have_the_limits_of_one_that_is_their_difference(name):
+    """f(m - s - y) of two scores is f(u - y) of one with theta = theta_m - theta_s: kernels, limits, certificates."""
+    one = sd.debias(sd.Loss(BELLS[name], score=U, target=Y), NORMAL)
+    two = sd.debias(sd.Loss(BELLS[name].xreplace({U: M - S}), score=(M, S), target=Y), NORMAL)
+    single, several, rng = one.at(2), two.at(2), np.random.default_rng(1)
+    for _ in range(100):
+        theta = rng.normal(size=(2, 2)) * rng.choice([0.3, 1.0, 3.0])
+        for finite in (False, True):
+            wanted = single.limits.broken(theta[0] - theta[1], finite_variance=finite)
+            found = several.limits.broken(theta.ravel(), finite_variance=finite)
+            assert (found and found[0]) is (wanted and wanted[0])
+        guarded = {"theta": theta.ravel(), "noise": several.noise}
+        exec(several.program.guard(), guarded)
+        assert (guarded["variance"] < several.limits.for_kernels()[0]) == (wanted is None)
+    # |theta_m - theta_s| is up to sqrt(2) ||theta||.
+    for limit, finite in ((single.limits.variance, False), (single.limits.finite_variance, True)):
+        if np.isfinite(limit):
+            radius = np.sqrt(limit / 0.64 / 2)
+            for share in (0.99, 1.01):
+                theta = share * radius * np.array([[0.6, 0.8], [-0.6, -0.8]]) / np.sqrt(2)
+                assert (several.limits.broken(theta.ravel(), finite_variance=finite) is None) == (share < 1)
+                certificate = two.certify(theta_radius=share * radius)
+                assert (certificate.finite_variance if finite else certificate.exists) == (share < 1)
+
+
+@pytest.mark.in_turn
+def test_a_descent_over_several_scores_stops_where_the_variance_ends():
+    two = sd.debias(sd.Loss(sp.exp((M - S - Y) ** 2 / 12) - 9 * (M - S), score=(M, S), target=Y), NORMAL)
+    X = np.random.default_rng(0).normal([1.0, 0.0], size=(500, 2))
+    with pytest.raises(InfiniteVarianceError, match=r"a finite one needs .*, and s_00 = "):
+        sd.sgd(two, X, np.zeros(500), step_size=0.05, batch_size=50, epochs=40, random_state=0)
+
+
 def test_a_refusal_names_the_score_that_has_a_limit():
     corrected = sd.debias(loss("location and log scale"), sd.Release(LAPLACE))
     records = np.array([[0.2]]), np.array([1.0])

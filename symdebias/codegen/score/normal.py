@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import sympy as sp
 
+from symdebias.codegen.printer import print_statements
 from symdebias.codegen.score.columns import ScoreColumns, places_text
 from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
@@ -45,19 +46,13 @@ class QuadraticForm(Statistic):
         columns, (p, q, _) = at.columns, at.columns.sizes
         index = "l" if self.full else "j"
         place, other = columns.place("j"), columns.place(index)
-        before: list[str] = []
+        before = self.sums(at)
         assemble: list[str] = []
         second: list[str] = []
         for i, a, b in self._pairs(at):
             left, right = columns.theta(a, "j"), columns.theta(b, index)
             to_a, to_b = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]"
-            before += [
-                f"{self.name(at, i)} = {self.start(at)}",
-                f"for j in range({p}):",
-                *([f"    for l in range({p}):"] if self.full else []),
-            ]
             tab = "        " if self.full else "    "
-            before.append(f"{tab}{self.name(at, i)} += {self.entry(at)}*{left}*{right}")
             assemble.append(f"for j in range({p}):")
             if self.full:
                 assemble += [
@@ -84,6 +79,16 @@ class QuadraticForm(Statistic):
             assemble=assemble,
             second=second,
         )
+
+    def sums(self, at: Place) -> list[str]:
+        """Return lines that compute the entries of the form."""
+        columns, lines = at.columns, []
+        tab = "        " if self.full else "    "
+        for i, a, b in self._pairs(at):
+            left, right = columns.theta(a, "j"), columns.theta(b, "l" if self.full else "j")
+            lines += [f"{self.name(at, i)} = {self.start(at)}", *self._loops(at)]
+            lines.append(f"{tab}{self.name(at, i)} += {self.entry(at)}*{left}*{right}")
+        return lines
 
     def jacobian(self, at: Place, into: str) -> list[str]:
         """Return lines that add V theta to both rows of a covariance."""
@@ -112,13 +117,29 @@ class QuadraticForm(Statistic):
 class NormalNoise(QuadraticForm):
     """Normal noise that is the same for all records: the covariance Theta V Theta' of the scores."""
 
+    # What must be positive for several scores, in the entries of the covariance and the noise variance of the target.
+    positive: tuple[sp.Expr, ...] = ()
+    target_variance: sp.Symbol | None = None
+
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
-        """Return the place of V."""
-        return Needs([("covariance", len(columns.linear) ** (2 if self.full else 1))])
+        """Return the place of V, and of the noise variance of the target where something must be positive."""
+        size = len(columns.linear) ** (2 if self.full else 1)
+        return Needs([("covariance", size), *([("beside_scores", 1)] if self.positive else [])])
 
     def guard(self, at: Place) -> list[str]:
-        """Return lines that compute the largest noise variance of a score."""
-        return _guard(at, self.entry(at), full=self.full)
+        """Return lines that compute the largest noise variance of a score, infinite where something is not positive."""
+        lines = _guard(at, self.entry(at), full=self.full)
+        if not self.positive:
+            return lines
+        fixed = {symbol: self.name(at, i) for i, symbol in enumerate(self.variances)}
+        if self.target_variance is not None:
+            fixed[self.target_variance] = f"noise[{at.noise + len(at.columns.linear) ** (2 if self.full else 1)}]"
+        printed = print_statements(self.positive, fixed=fixed, varying={})
+        held = " and ".join(f"{text} > 0.0" for text in printed.results)
+        return [
+            *lines, *self.sums(at), *printed.setup, *printed.record,
+            f"variance = variance if {held} else 1e400",
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
