@@ -319,7 +319,8 @@ class CorrectedLoss:
     def conditions(self) -> tuple[sp.Rel, ...]:
         """What must hold for the correction to exist, as relations of ``s``, ``t`` and ``r``.
 
-        ``r`` is the largest abs(theta_j) b_j over columns with Laplace noise, or 1/(tail rate) for b_j.
+        ``r`` is the largest abs(theta_j) b_j over columns with Laplace noise, or 1/(tail rate) for b_j. Of several
+        scores theta_j is the parameter of their sum w.u in an exponential of the loss, whose largest weight is 1.
         """
         return self.shown.derivation.conditions
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, has_affine_target, kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
 from symdebias.derivation import Series, Uncorrected
-from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses.meaning import is_residual_loss
 from symdebias.noise import exactly
 
@@ -64,7 +65,8 @@ class Certificate:
     reach, reach_limit : float
         The largest parameter times the tail scale of the noise of its column (b for Laplace noise), or the norm of the
         parameters of columns that share noise times the scale of that, on the domain; and what it must stay below for
-        the correction to exist; below half of that for a finite variance.
+        the correction to exist; below half of that for a finite variance. Of several scores it is a parameter of a sum
+        of them that stands in an exponential of the loss.
     conditions : tuple of str
         What the correction of a free-form loss needs besides.
     conditions_hold, variance_conditions_hold : bool
@@ -304,7 +306,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         for group in correction.derivation.spherical:
             tails = math.sqrt(max(group.weights) * theta_radius**2 + group.constant) / group.noise.tail_rate
             scales = np.append(scales, tails / theta_radius)
-        reach = float(scales.max(initial=0.0)) * theta_radius * math.sqrt(len(correction.program.scores))
+        reach = float(scales.max(initial=0.0)) * theta_radius * correction.limits.longest_direction
     inside, targets, residual = theta_radius, true_codes(correction.loss, release), None
     if surrogates is not None:
         if correction.surrogate_parts.is_residual:
@@ -316,7 +318,8 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
     if correction.is_of_scores:
         exists = variance < correction.limits.variance and reach < correction.limits.reach
     else:
-        exists = _conditions_hold(correction, theta_radius)
+        exists = True
+    exists = exists and _conditions_hold(correction, theta_radius)
     biases = Biases.unknown()
     if exists:
         biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside, residual_radius=residual)
@@ -351,7 +354,7 @@ def _cut_by(correction: Correction, bound: float, farthest: float) -> str:
 def _certificate(
     correction: Correction, biases: Biases, proved: bool, *, theta_radius: float, **domain: Any
 ) -> Certificate:
-    derivation, scored = correction.derivation, correction.is_of_scores
+    conditions = correction.limits.conditions
     return Certificate(
         method=correction.method.name,
         exact=correction.is_exact,
@@ -361,9 +364,9 @@ def _certificate(
         variance_limit=correction.limits.variance,
         finite_variance_limit=correction.limits.finite_variance,
         reach_limit=correction.limits.reach,
-        conditions=() if scored else tuple(map(str, derivation.conditions)),
-        conditions_hold=scored or _conditions_hold(correction, theta_radius),
-        variance_conditions_hold=scored or _conditions_hold(correction, theta_radius, finite_variance=True),
+        conditions=tuple(str(condition) for condition, error in conditions if error is NoExactCorrectionError),
+        conditions_hold=_conditions_hold(correction, theta_radius),
+        variance_conditions_hold=_conditions_hold(correction, theta_radius, finite_variance=True),
         columns=_columns_that_matter(correction),
         **domain,
         **asdict(biases),
@@ -380,12 +383,20 @@ def _columns_that_matter(correction: Correction) -> int | None:
 
 
 def _conditions_hold(correction: Correction, theta_radius: float, *, finite_variance: bool = False) -> bool:
-    """Whether the conditions of a free-form loss hold at parameters spread over the ball, its poles included."""
-    size = len(correction.loss.parameters)
+    """Whether what is no bound on one number holds at parameters spread over the ball, the worst of them included."""
+    limits = correction.limits
+    if not limits.conditions:
+        return True
+    points = _spread(limits.worst_parameters if correction.is_of_scores else np.eye(len(correction.loss.parameters)))
+    return all(limits.holds(theta_radius * point, finite_variance=finite_variance) for point in points)
+
+
+def _spread(frame: FloatArray) -> FloatArray:
+    """Return points of norm 1 in the space of orthonormal rows: they and their negatives, and many between them."""
+    size = len(frame)
     points = np.concatenate([np.eye(size), -np.eye(size), np.random.default_rng(0).normal(size=(200, size))])
-    points *= theta_radius / np.linalg.norm(points, axis=1, keepdims=True)
-    broken = {error for point in points for _, error in correction.limits.broken_conditions(point)}
-    return NoExactCorrectionError not in broken and not (finite_variance and InfiniteVarianceError in broken)
+    spread: FloatArray = points / np.linalg.norm(points, axis=1, keepdims=True) @ frame
+    return spread
 
 
 def _enclosing(correction: Correction) -> Callable[[float], Enclosed | None]:

@@ -9,6 +9,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
@@ -51,15 +52,16 @@ class Limits:
     def reach(self) -> float:
         """The correction exists where abs(theta_j) times the tail scale of column j is below this for all j.
 
-        The tail scale is b for Laplace noise; where columns share spherical Laplace noise of the scale b, the norm of
-        their parameters takes the place of abs(theta_j). Variances are finite below half of it.
+        Of several scores theta_j is the parameter of a sum of them, see `score_reach`. The tail scale is b for Laplace
+        noise; where columns share spherical Laplace noise of the scale b, the norm of their parameters takes the place
+        of abs(theta_j). Variances are finite below half of it.
         """
         return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
 
     @functools.cached_property
     def _is_unlimited(self) -> bool:
         """Whether the correction exists, with finite variance, wherever the variance of the score is a number."""
-        return math.isinf(min(self.variance, self.finite_variance, self.reach))
+        return math.isinf(min(self.variance, self.finite_variance, self.reach)) and not self.conditions
 
     def for_kernels(self) -> FloatArray:
         """Return what kernels hold against what they compute of theta, so that the variance is finite."""
@@ -76,11 +78,17 @@ class Limits:
         NoExactCorrectionError, InfiniteVarianceError
             It does not.
         """
+        broken = self.broken(theta, finite_variance=finite_variance)
+        if broken is not None:
+            error, said = broken
+            raise error(f"{at} {said}. Keep theta in a smaller ball, or release with less noise.")
+
+    def broken(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
+        """Return the error of a limit that theta breaks, and what is said of it; None where it breaks none."""
         if not self._is_of_scores:
-            self._require_conditions(theta, at, finite_variance=finite_variance)
-            return
+            return self._broken_condition(theta, finite_variance=finite_variance)
         if self._is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:
-            return
+            return None
         for value, what, limit, finite in (
             (
                 self.normal_score_variance(theta),
@@ -90,51 +98,84 @@ class Limits:
             ),
             (
                 self.score_reach(theta),
-                "the largest parameter, or norm of those that share noise, times the tail scale of the noise",
+                "the largest parameter{of}, or norm of those that share noise, times the tail scale of the noise",
                 self.reach,
                 self.reach / 2,
             ),
         ):
+            if value < (finite if finite_variance else limit):
+                continue
+            said = f"{what.format(of=self._direction_at(theta))} is {value:.4g}, and"
             if not value < limit:
-                raise NoExactCorrectionError(
-                    f"{at} {what} is {value:.4g}, and the correction of {self.loss.expression} exists below "
-                    f"{limit:.4g} only. Keep theta in a smaller ball, or release with less noise."
+                return (
+                    NoExactCorrectionError,
+                    f"{said} the correction of {self.loss.expression} exists below {limit:.4g} only",
                 )
-            if finite_variance and not value < finite:
-                raise InfiniteVarianceError(
-                    f"{at} {what} is {value:.4g}, and from {finite:.4g} on the corrected loss has infinite variance. "
-                    "Keep theta in a smaller ball, or release with less noise."
-                )
+            return InfiniteVarianceError, f"{said} from {finite:.4g} on the corrected loss has infinite variance"
+        return self._broken_condition(theta, finite_variance=finite_variance)
 
-    def _require_conditions(self, theta: FloatArray, at: str, *, finite_variance: bool) -> None:
-        for condition, error in self.broken_conditions(theta):
-            if error is NoExactCorrectionError:
-                raise error(
-                    f"{at} the correction of {self.loss.expression} does not exist: it needs {condition}. Keep "
-                    "theta in a smaller ball, or release with less noise."
-                )
-            if finite_variance:
-                raise error(
-                    f"{at} the corrected loss has infinite variance: a finite one needs {condition}. Keep theta in a "
-                    "smaller ball, or release with less noise."
-                )
-
-    def broken_conditions(self, theta: FloatArray) -> list[tuple[sp.Rel, type[Exception]]]:
-        """Return the conditions of a free-form loss that theta breaks, with the error that each means."""
+    @functools.cached_property
+    def conditions(self) -> tuple[tuple[sp.Rel, type[Exception]], ...]:
+        """What is no bound on one number, of free-form losses and the covariance of several scores, with its error."""
         derivation, program = self.derivation, self.derivation.program
-        assert not isinstance(program, ScoreProgram)
-        known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
-        known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
-        known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
-        return [
+        if isinstance(program, ScoreProgram) and (len(program.scores) == 1 or not self.covariance.size):
+            return ()
+        return tuple(
             (condition, error)
             for conditions, error in (
                 (derivation.conditions, NoExactCorrectionError),
                 (derivation.variance_conditions, InfiniteVarianceError),
             )
             for condition in conditions
-            if not condition.xreplace(known) == sp.true
-        ]
+            if derivation.symbols.reach not in condition.free_symbols
+        )
+
+    @property
+    def worst_parameters(self) -> FloatArray:
+        """Orthonormal rows for several scores: among their combinations are the worst parameters of each norm.
+
+        Conditions on the covariance S of the noise of scores are that I + 2 S^(1/2) B S^(1/2) is positive definite,
+        for one B or several. For S of a trace that is least so where S has rank one, along the noisiest direction.
+        """
+        columns = self.derivation.program.columns  # type: ignore[union-attr]
+        noisiest = np.linalg.eigh(self.covariance)[1][:, -1]
+        rows = np.zeros((len(columns.scores), len(columns.scores), columns.parameters))
+        for k in range(len(columns.scores)):
+            rows[k, k, list(columns.linear)] = noisiest
+        return rows.reshape(len(columns.scores), -1)
+
+    def holds(self, theta: FloatArray, *, finite_variance: bool) -> bool:
+        """Whether the `conditions` hold at theta, those of existence alone or also those of a finite variance."""
+        return self._broken_condition(theta, finite_variance=finite_variance) is None
+
+    def _broken_condition(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
+        if not self.conditions:
+            return None
+        known = self._known(theta)
+        for condition, error in self.conditions:
+            if condition.xreplace(known) == sp.true or not (finite_variance or error is NoExactCorrectionError):
+                continue
+            needed = str(condition)
+            if self._is_of_scores:
+                noise = (f"{name} = {value:.4g}" for name, value in known.items() if condition.has(name))
+                needed = f"{condition}, and {', '.join(noise)}"
+            if error is NoExactCorrectionError:
+                return error, f"the correction of {self.loss.expression} does not exist: it needs {needed}"
+            return error, f"the corrected loss has infinite variance: a finite one needs {needed}"
+        return None
+
+    def _known(self, theta: FloatArray) -> dict[sp.Symbol, sp.Float]:
+        """Return the numbers that stand in `conditions`."""
+        derivation, program = self.derivation, self.derivation.program
+        if isinstance(program, ScoreProgram):
+            rows = self._linear_parameters(theta)
+            entries = (rows @ self.covariance @ rows.T)[np.triu_indices(len(rows))]
+            known = dict(zip(derivation.symbols.variances, map(sp.Float, entries), strict=True))
+        else:
+            known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
+            known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
+        known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
+        return known
 
     def normal_score_variance(self, theta: ArrayLike) -> float:
         """Return the variance of the normal noise in the score, s = theta'D theta; the largest of several.
@@ -152,18 +193,44 @@ class Limits:
         return float(np.max(np.einsum("kj,jl,kl->k", rows, self.covariance, rows)))
 
     def score_reach(self, theta: ArrayLike) -> float:
-        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j.
+        """Return the largest abs(theta_j) times the tail scale of the noise of column j.
 
-        For columns with spherical noise it is the norm of their parameters times the scale of their noise.
+        For columns with spherical noise it is the norm of their parameters times the scale of their noise. Of several
+        scores theta_j is w.Theta_j for each exponential exp(rate w.u) of the loss: see `Directions`.
         """
+        return float(np.max(self._reaches(theta), initial=0.0))
+
+    @property
+    def longest_direction(self) -> float:
+        """How far `score_reach` gets at most for parameters of norm 1, over the largest tail scale."""
+        return self._directions.length
+
+    @property
+    def _directions(self) -> Directions:
+        scores = len(self.derivation.program.columns.scores)  # type: ignore[union-attr]
+        return self.derivation.directions or Directions.of_all(scores)
+
+    def _reaches(self, theta: ArrayLike) -> FloatArray:
+        """Return `score_reach` of each of the directions."""
         if not self._is_of_scores:
-            return 0.0
+            return np.zeros(0)
         rows = self._linear_parameters(theta)
-        found = float(np.max(np.abs(rows).sum(axis=0) * self.derivation.constants["reach"], initial=0.0))
+        terms, tails = self._directions.of(rows), self.derivation.constants["reach"]
+        found = np.array([float(np.max(np.abs(forms).sum(axis=0) * tails, initial=0.0)) for forms in terms])
         for group in self.derivation.spherical:
-            norms = np.sqrt(rows**2 @ group.all_weights(rows.shape[1]) + group.constant)
-            found = max(found, float(norms.sum()) / group.noise.tail_rate)
+            weights = group.all_weights(rows.shape[1])
+            norms = [float(np.sqrt(forms**2 @ weights + group.constant).sum()) for forms in terms]
+            found = np.maximum(found, np.array(norms) / group.noise.tail_rate)
         return found
+
+    def _direction_at(self, theta: ArrayLike) -> str:
+        """Return which sum of several scores reaches farthest, as the end of a phrase."""
+        names = self.derivation.program.columns.scores  # type: ignore[union-attr]
+        if len(names) == 1 or self.derivation.directions is None:
+            return ""
+        forms = self._directions.terms[int(np.argmax(self._reaches(theta)))]
+        weights = [[sp.nsimplify(weight, rational=True) for weight in form] for form in forms]
+        return " of " + " and ".join(str(sp.Add(*map(sp.Mul, form, names))) for form in weights)
 
     def _linear_parameters(self, theta: ArrayLike) -> FloatArray:
         columns = self.derivation.program.columns  # type: ignore[union-attr]

@@ -12,6 +12,7 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable, Tails
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.factors import FactorGroup, WaveGroup
 from symdebias.codegen.score.normal import NormalNoise, RecordNoise, SphericalForm
 from symdebias.codegen.score.products import CategoryProducts
@@ -41,6 +42,7 @@ class Build:
     coefficients: tuple[sp.Symbol, ...] = ()
     frequency: float = math.nan
     rate: float = 0.0
+    directions: Directions | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -111,7 +113,7 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
     )
     build.constants["target"] = np.array([labelled.variance, labelled.gain])
     statistics: list[Statistic] = [*_normal_noise(problem, build), *_spherical_noise(problem, build)]
-    statistics.append(Tails(limited=bool(build.groups or build.configurations)))
+    statistics.append(Tails(bool(build.groups or build.configurations), build.directions))
     statistics.append(Constants("target", (symbols.target_variance, symbols.gain)))
     label_codes = 0
     if labelled.levels and labelled.table is not None:
@@ -139,6 +141,7 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         tuple(build.variance_conditions),
         build.constants,
         build.rate,
+        build.directions,
         (*labelled.notes, *build.notes),
         mixing=labelled.mixing,
         offsets=labelled.offsets,
@@ -154,8 +157,17 @@ def _spherical_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
         weights = group.all_weights(len(problem.design.linear))
         tail = 0.0 if group.noise.tail_rate == math.inf else 1 / group.noise.tail_rate
         build.constants[f"group{number}"] = np.concatenate([weights, [group.constant, tail]])
-        statistics.append(SphericalForm(noise.symbols))
+        statistics.append(SphericalForm(noise.symbols, directions=build.directions))
     return statistics
+
+
+def _held_conditions(build: Build, symbols: NoiseSymbols) -> tuple[sp.Expr, ...]:
+    """Return what must be positive of the covariance of normal noise, so that the variance is finite."""
+    return tuple(
+        condition.gts - condition.lts
+        for condition in (*build.conditions, *build.variance_conditions)
+        if symbols.reach not in condition.free_symbols
+    )
 
 
 def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
@@ -166,6 +178,9 @@ def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     full = bool(np.any(covariance - np.diag(np.diag(covariance))))
     build.constants["covariance"] = covariance if full and not problem.per_record else np.diag(covariance)
     if not problem.per_record:
-        return [NormalNoise(problem.symbols.variances, full)]
+        positive = _held_conditions(build, problem.symbols) if len(problem.scores) > 1 else ()
+        if positive:
+            build.constants["beside_scores"] = np.array([problem.labelled.variance])
+        return [NormalNoise(problem.symbols.variances, full, positive, problem.symbols.target_variance)]
     noisy = (index for index, part in enumerate(linear) if part.own_noise is not None and part.own_noise.is_gaussian)
     return [RecordNoise(problem.symbols.variances, tuple(noisy))]

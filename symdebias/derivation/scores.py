@@ -23,6 +23,7 @@ import sympy as sp
 from symdebias import _limits
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup
 from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, even_coefficients, finish
@@ -34,12 +35,13 @@ from symdebias.release.design import Linear
 from symdebias.transforms import (
     Transformed,
     derivative_terms,
-    growth_rate,
+    growth_terms,
     inverse_by_quadrature,
     inverse_heat,
     inverse_spherical,
     joint_inverse_heat,
     operator_terms,
+    rate_of,
     require_low_power,
     require_moment,
     require_smooth,
@@ -272,12 +274,17 @@ def _of_residual(problem: ScoreProblem, expression: sp.Expr) -> tuple[sp.Symbol,
 
 
 def _state_growth(problem: ScoreProblem, build: Build) -> None:
-    """State where noise with exponential tails has the moments that the loss needs: by the rate at which it grows."""
+    """State where noise with exponential tails has the moments that the loss needs: by the rate at which it grows.
+
+    A term exp(w.u) of the loss has a mean where b_j |w.Theta_j| < 1 for all columns j, and its square where twice that
+    is below 1; squares of sums have the means of all products where they have those of squares.
+    """
     rates = [part.own_noise.tail_rate for part in problem.others if part.own_noise is not None]
     rates += [noise.group.noise.tail_rate for noise in problem.spherical]
     if min(rates, default=math.inf) == math.inf:
         return
-    rate = growth_rate(_limits.expand(build.expression), problem.scores)
+    terms = growth_terms(_limits.expand(build.expression), problem.scores)
+    rate = rate_of(terms)
     require_moment(rate, str(build.expression))
     if not rate.is_number:
         raise NoExactCorrectionError(
@@ -286,6 +293,9 @@ def _state_growth(problem: ScoreProblem, build: Build) -> None:
         )
     if rate > 0:
         build.rate = float(rate)
+        build.directions = Directions.of_terms(
+            (tuple(map(float, term.weights)), tuple(map(float, term.widths))) for term in terms
+        )
         build.conditions.append(sp.Lt(problem.symbols.reach, 1 / rate))
         build.variance_conditions.append(sp.Lt(problem.symbols.reach, 1 / (2 * rate)))
 

@@ -9,6 +9,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.feature_program import FeatureProgram
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.release.design import SphericalGroup
 
@@ -22,6 +23,7 @@ class NoiseSymbols:
     target_variance: sp.Symbol  # ``t``, the noise variance of a continuous target.
     gain: sp.Symbol  # ``c``, the gain of the label estimate: coth(epsilon/2) for randomized response.
     # ``r``, the largest of abs(theta_j) times the scale of the tails of the noise of column j: b_j for Laplace noise.
+    # Of several scores theta_j is that of their sum in an exponential of the loss, the largest weight in which is 1.
     reach: sp.Symbol
 
     @classmethod
@@ -76,6 +78,8 @@ class Derivation:
         The blocks of the kernels' vector of noise.
     rate : float
         The growth rate of the loss where noise with exponential tails limits it; 0 where it does not.
+    directions : Directions or None
+        How scores stand together in what grows so; None for all of them alike.
     notes : tuple of str
         What the user should know, as sentences.
     dense : bool
@@ -93,6 +97,7 @@ class Derivation:
     variance_conditions: tuple[sp.Rel, ...] = ()
     constants: dict[str, FloatArray] = field(default_factory=dict)
     rate: float = 0.0
+    directions: Directions | None = None
     notes: tuple[str, ...] = ()
     dense: bool = False
     mixing: FloatArray | None = None

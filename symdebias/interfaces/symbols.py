@@ -16,7 +16,8 @@ _WORDS = tuple(
          "noise"),
         ("t", "the noise variance of the target"),
         ("c", "what the distance of a released label from the middle of the two is multiplied by"),
-        ("r", "the reach: over columns, the largest product of a coefficient and the tail scale of the noise"),
+        ("r", "the reach: over columns, the largest product of a coefficient (of several scores, of their sum in an "
+         "exponential of the loss) and the tail scale of the noise"),
         ("e[0-9]*_[0-9]+", "the weight of a derivative: over columns, products of squared coefficients and the scales "
          "of their noise"),
         ("q[0-9]*_[0-9]+", "what undoes the noise of columns in a power, an exponential or a wave of the score, by "

@@ -1,6 +1,8 @@
 """The parameters of a fit as a table of numbers: in released or in original units."""
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +205,9 @@ class Coefficients:
         head, columns = [""], [list(self.names)]
         for name, numbers in self.columns().items():
             head.append(self._head(name))
-            columns.append([_DIGITS[name if name in _DIGITS else "statistic"].format(number) for number in numbers])
+            written = _WRITTEN.get(name, _statistic)
+            errors = np.full(len(numbers), np.nan) if self.errors is None else self.errors
+            columns.append([written(float(one), float(error)) for one, error in zip(numbers, errors, strict=True)])
         return head, [list(row) for row in zip(*columns, strict=True)]
 
     def _head(self, name: str) -> str:
@@ -220,15 +224,29 @@ class Coefficients:
         }.get(name, self.letter)
 
 
-_DIGITS = {
-    "coefficient": "{:.6g}",
-    "standard_error": "{:.4g}",
-    "bias_bound": "{:.4g}",
-    "degrees_of_freedom": "{:.3g}",
-    "statistic": "{:.3f}",
-    "p_value": "{:.3f}",
-    "lower": "{:.5g}",
-    "upper": "{:.5g}",
+def _within_errors(number: float, error: float, *, digits: int) -> str:
+    """Return a number in some digits, or in as many as tell its standard error in two: ends of intervals differ."""
+    if 0 < error < abs(number) < math.inf:
+        digits = min(_ALL_DIGITS, max(digits, math.ceil(math.log10(abs(number) / error)) + 2))
+    return f"{number:.{digits}g}"
+
+
+def _statistic(number: float, error: float) -> str:
+    return f"{number:.3f}" if abs(number) < _LARGE_STATISTIC else f"{number:.4g}"
+
+
+# What tells all numbers apart, and from where on a statistic has no decimals.
+_ALL_DIGITS = 17
+_LARGE_STATISTIC = 1e5
+# How numbers of a table are written, by the name of their column, beside a standard error of the same row.
+_WRITTEN: dict[str, Callable[[float, float], str]] = {
+    "coefficient": functools.partial(_within_errors, digits=6),
+    "standard_error": lambda number, error: f"{number:.4g}",
+    "bias_bound": lambda number, error: f"{number:.4g}",
+    "degrees_of_freedom": lambda number, error: f"{number:.3g}",
+    "p_value": lambda number, error: f"{number:.3f}",
+    "lower": functools.partial(_within_errors, digits=5),
+    "upper": functools.partial(_within_errors, digits=5),
 }
 
 

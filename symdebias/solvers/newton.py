@@ -10,7 +10,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._rows import runs
 from symdebias.correction import Correction
-from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.exceptions import DivergenceError
 from symdebias.records import Derivatives, Records, size_by
 from symdebias.solvers.metric import LEAST_SHARE, positive
 from symdebias.solvers.regions import Near, solved
@@ -154,10 +154,12 @@ def newton(
                     break
             share /= 2
         if not is_lower:
+            ahead = correction.limits.broken(theta + move, finite_variance=True)
+            beyond = f", or it lies beyond a limit: a whole step on {ahead[1]}" if ahead else ""
             raise DivergenceError(
                 f"Newton's method found no lower mean corrected loss from theta of norm {_norm(records, theta):.4g} on "
-                f"(step {step}): there is no root near the pilot. Raise l2, use more records, or release with less "
-                "noise."
+                f"(step {step}): there is no root near the pilot{beyond}. Raise l2, use more records, or release with "
+                "less noise."
             )
         theta, before, value, last = point, after, risk, size
     raise DivergenceError(
@@ -169,11 +171,7 @@ def newton(
 
 def is_allowed(correction: Correction, theta: FloatArray) -> bool:
     """Whether the correction exists at theta, and has finite variance."""
-    try:
-        correction.limits.require(theta, finite_variance=True)
-    except (NoExactCorrectionError, InfiniteVarianceError):
-        return False
-    return True
+    return correction.limits.broken(theta, finite_variance=True) is None
 
 
 def _norm(records: Records, theta: FloatArray) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # The width of what stands beside a word of the head, that of such a word, and the least width of the whole.
 _BESIDE, _WORD, _LEAST = 104, 13, 78
-# The widths of the columns after the names.
+# The least widths of the columns after the names.
 _WIDTHS = {"theta": 12, "coefficient": 12, "std err": 10, "bias <=": 10, "df": 6, "z": 9, "t": 9}
 _DEVIATION_OF_LOGISTIC = math.pi / math.sqrt(3.0)
 
@@ -124,7 +124,9 @@ def as_text(fit: "Fit", level: float, *, original_units: bool, worded: Callable[
     coefficients = Coefficients.of(fit, level, original_units=original_units)
     head, rows = coefficients.cells()
     widths = [max(len(row[0]) for row in (*rows, head))]
-    widths += [_WIDTHS.get(name, 7 if name.startswith("P>") else 11) for name in head[1:]]
+    for place, name in enumerate(head[1:], start=1):
+        least = _WIDTHS.get(name, 7 if name.startswith("P>") else 11)
+        widths.append(max(least, *(len(row[place]) for row in rows)))
     cells = [
         [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
         for row in (head, *rows)

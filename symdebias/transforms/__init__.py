@@ -6,10 +6,9 @@ from symdebias.transforms.exponential import ExponentialSum, exponential_sum
 from symdebias.transforms.finite import (
     difference_operator,
     differential_operator,
-    growth_rate,
     polynomial_inverse,
-    require_moment,
 )
+from symdebias.transforms.growth import growth_rate, growth_terms, rate_of, require_moment
 from symdebias.transforms.heat import heat, inverse_heat, joint_inverse_heat, require_low_power
 from symdebias.transforms.kinds import Transformed
 from symdebias.transforms.series import exact_series, require_smooth, truncated_series, truncation_bias
@@ -31,6 +30,7 @@ __all__ = [
     "exact_series",
     "exponential_sum",
     "growth_rate",
+    "growth_terms",
     "heat",
     "inverse_by_quadrature",
     "inverse_heat",
@@ -38,6 +38,7 @@ __all__ = [
     "joint_inverse_heat",
     "operator_terms",
     "polynomial_inverse",
+    "rate_of",
     "require_low_power",
     "require_moment",
     "require_smooth",

@@ -21,6 +21,7 @@ import pytest
 import symdebias as sd
 from symdebias import _loss_names
 from symdebias._metric_names import METRICS
+from symdebias.inference import Inference
 from symdebias.interfaces import cli, demo
 from symdebias.interfaces.cli import fitting, parser
 from symdebias.release.folder import CARD
@@ -169,6 +170,26 @@ def test_one_of_several_outcomes_has_a_known_term_beside_its_features(tmp_path, 
     assert "is no column of these records. Name one of those without noise: years." in capsys.readouterr().err
 
 
+def test_a_fit_of_several_scores_and_one_without_intervals_say_as_much_in_json():
+    """They said nothing of accuracy where there are several scores, and not why there are no intervals."""
+    release = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.1)}, fit_intercept=True, scale={"a": 2.0})
+    corrected = sd.debias(sd.losses.softmax(2), release)
+    known = Inference(np.diag([1.0, 4.0, 9.0, 16.0]), "sandwich", bias=np.array([0.1, 0.0, 0.2, 0.0]))
+    made = {"solver": "by hand", "records": 100, "steps": 3, "began": 0.0}
+    fit = sd.Fit.of(corrected, np.array([100.0, 2.0, 0.0, 3.0]), inference=known, **made)
+    answer = json.loads(json.dumps(fitting._as_json(fit, 0.9), allow_nan=False))
+    assert answer["standard_errors"] == [[1.0, 2.0], [3.0, 4.0]]
+    assert answer["standard_errors_in_units"] == [[0.5, 2.0], [1.5, 4.0]]
+    assert answer["bias_bounds_in_units"] == [[0.05, 0.0], [0.1, 0.0]]
+    table = fit.summary_frame(0.9, original_units=True)
+    np.testing.assert_allclose(np.array(answer["intervals_in_units"]).reshape(4, 2), table[["lower", "upper"]])
+    np.testing.assert_allclose(np.ravel(answer["p_values_in_units"]), table["p_value"])
+    assert answer["p_values_in_units"][0][0] == 0.0
+    refused = fitting._as_json(replace(fit, inference=replace(known, refusal="held")), 0.9)
+    assert refused["no_intervals"] == "held"
+    assert "intervals_in_units" not in refused
+
+
 @pytest.mark.in_turn
 def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
@@ -178,6 +199,7 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     answer = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--json"))
     assert answer["names"] == ["age", "hours", "intercept"]
     slopes, errors = np.array(answer["in_units"]), np.array(answer["standard_errors_in_units"])
+    assert np.all(np.array(answer["p_values_in_units"])[:2] < 1e-4)
     assert slopes[0] > 4 * errors[0]
     assert slopes[1] < -4 * errors[1]
     low, high = np.array(answer["intervals_in_units"]).T

@@ -157,6 +157,16 @@ def test_parameters_are_tested_by_their_names():
         fit.wald_test("Age")
 
 
+def test_ends_of_an_interval_are_told_apart_however_large_the_parameter_is():
+    """An intercept of 1e8 had 1e+08 at both ends, and its z value moved the columns after it."""
+    fit = made(standardised(), [1.0, -0.3, 1e8], Inference(np.diag([0.01, 0.04, 1e-4]), "sandwich"))
+    lines = [line for line in fit.summary().splitlines() if not line.startswith(("-", "="))]
+    head, age, hours, intercept = lines[-4:]
+    assert intercept.split() == ["intercept", "100000000", "0.01", "1e+10", "0.000", "99999999.9804", "100000000.0196"]
+    assert age.split()[1:] == ["1", "0.1", "10.000", "0.000", "0.804", "1.196"]
+    assert len({len(line) for line in (head, age, hours, intercept)}) == 1
+
+
 def test_warnings_stand_below_the_table():
     known = {"noise_inflation": 250.0, "on_ball": True, "safeguards": ("theta lies on the ball of radius=",)}
     fit = made(standardised(), [1.0, 1.0, 1.0], Inference(COVARIANCE, "sandwich", refusal="held"), diagnostics=known)

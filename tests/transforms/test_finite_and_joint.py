@@ -26,7 +26,6 @@ from symdebias.transforms import (
     difference_operator,
     differential_operator,
     exponential_sum,
-    growth_rate,
     heat,
     inverse_heat,
     joint_inverse_heat,
@@ -110,54 +109,6 @@ def test_inverses_are_linear_and_commute_with_the_derivative(a, b):
 def test_kinks_have_no_differential_operator():
     with pytest.raises(NoExactCorrectionError, match="has a kink or a jump"):
         differential_operator(sp.Abs(U), U, (1, 0.3))
-
-
-RATES = {
-    sp.exp(-2 * U) * U**3: 2, sp.log(1 + sp.exp(3 * U)): 0, sp.cosh(U) * sp.exp(U): 2, sp.exp(-(U**2) + 5 * U): 0,
-    sp.exp(U**2): sp.oo, sp.sin(9 * U): 0, U**7: 0, sp.exp(sp.exp(U)): sp.oo, sp.exp(U) ** 3: 3, sp.Max(0, U): 0,
-    sp.exp(sp.sin(U)): 0, 1 / (1 + sp.exp(U)): 0, sp.exp(-(U**2)) * sp.exp(U): 0,
-    sp.exp(3 * U) * sp.exp(-U) * U: 2, sp.exp(-(U**2)) * sp.exp(U * V) * (U - V): 0,
-    1 - sp.expand(sp.exp(-((U - V) ** 4))): 0,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("expression", RATES, ids=str)
-def test_growth_rates_are_upper_bounds(expression):
-    rate = growth_rate(expression, (U,))
-    assert rate >= RATES[expression]
-    if RATES[expression] != sp.oo and rate != RATES[expression]:
-        assert expression == sp.exp(sp.sin(U))  # safe, if not sharp
-
-
-def test_a_form_that_falls_in_some_directions_and_rises_in_none_is_bounded_by_its_linear_part():
-    assert growth_rate(sp.exp(-((U - V) ** 2) / 8 + 2 * U - V), (U, V)) == 2
-    assert growth_rate(sp.exp(-(U**2) + 3 * U * V - V**2), (U, V)) == sp.oo
-
-
-@pytest.mark.parametrize("expression", [
-    sp.exp(U * V) * sp.exp(-sp.Abs(U)), sp.exp(sp.Abs(U * V)), sp.exp(sp.Max(0, U * V)),
-    sp.exp(U * V) * sp.exp(-sp.exp(U)), sp.exp(sp.log(1 + sp.exp(U)) * (1 + V**2)),
-], ids=str)  # fmt: skip
-def test_a_rate_along_one_variable_that_another_one_changes_is_no_bound(expression):
-    """Under Laplace noise of both exp(u v) has no mean."""
-    assert growth_rate(expression, (U, V)) == sp.oo
-
-
-def test_a_leading_power_that_a_parameter_takes_away_does_not_decide():
-    t = sp.Symbol("t", real=True)
-    assert growth_rate(sp.exp(-(t**2) * U**2 + 5 * U), (U,)) == 5
-    assert growth_rate(sp.exp(-(t**2) * V**2 * U**4 + U**2), (U,)) == sp.oo
-    assert growth_rate(sp.exp(-(t**2 + V**2) * U**2 + 3 * U), (U,)) == 3
-    assert growth_rate(sp.exp(-((V - t * U) ** 2)), (U,)) == 0
-    assert growth_rate(sp.exp(-(t**2 + 1) * U**2 + 3 * U), (U,)) == 0
-
-
-@pytest.mark.parametrize(("inside", "rate"), [
-    (2 * sp.exp(-sp.exp(U)), 1), ((1 + U**2) * sp.exp(-sp.exp(3 * U)), 3),
-    (sp.exp(-sp.exp(U)) + sp.exp(-sp.exp(2 * U)), 1), (1 + sp.exp(-sp.exp(U)), 0), (2 * (1 + sp.exp(U)), 0),
-], ids=str)  # fmt: skip
-def test_logarithms_of_what_falls_faster_than_an_exponential_grow(inside, rate):
-    assert growth_rate(sp.log(inside), (U,)) == rate
 
 
 # ---- the joint rule --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import sympy as sp
 
 from symdebias.codegen.program import label_lookups
 from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
 
 
@@ -44,9 +45,10 @@ class LabelTable(Statistic):
 
 @dataclass(frozen=True)
 class Tails(Statistic):
-    """How far noise reaches: the largest of sum_k |theta_kj| over the tail rate of column j, which has a limit."""
+    """How far noise reaches: the largest theta_j in a direction over the tail rate of column j, which has a limit."""
 
     limited: bool = False  # Whether some noise has tails that limit the parameters.
+    directions: Directions | None = None  # In which directions scores grow; all of them without.
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of one number per linear column."""
@@ -55,12 +57,16 @@ class Tails(Statistic):
     def share(self, at: Place) -> Share:
         """Return the guard."""
         p, q, m = at.columns.sizes
-        lines = [
-            f"for j in range({p}):",
-            "    extent = 0.0",
-            f"    for k in range({m}):",
-            f"        extent += abs(theta[k*{q} + {at.columns.place('j')}])",
-            f"    extent *= noise[{at.noise} + j]",
-            "    reach = extent if extent > reach else reach",
-        ]
+        held = [f"    extent *= noise[{at.noise} + j]", "    reach = extent if extent > reach else reach"]
+        lines = [f"for j in range({p}):"]
+        if self.directions in (None, Directions.of_all(m)):
+            lines += [
+                "    extent = 0.0",
+                f"    for k in range({m}):",
+                f"        extent += abs(theta[k*{q} + {at.columns.place('j')}])",
+                *held,
+            ]
+        else:
+            for forms in self.directions.texts(lambda k: at.columns.theta(k, "j")):
+                lines += [f"    extent = {' + '.join(f'abs({form})' for form in forms)}", *held]
         return Share(guard=lines if self.limited else ())

@@ -10,7 +10,9 @@ from typing import ClassVar
 
 import sympy as sp
 
+from symdebias.codegen.printer import print_statements
 from symdebias.codegen.score.columns import ScoreColumns, places_text
+from symdebias.codegen.score.directions import Directions
 from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
 
 
@@ -44,19 +46,13 @@ class QuadraticForm(Statistic):
         columns, (p, q, _) = at.columns, at.columns.sizes
         index = "l" if self.full else "j"
         place, other = columns.place("j"), columns.place(index)
-        before: list[str] = []
+        before = self.sums(at)
         assemble: list[str] = []
         second: list[str] = []
         for i, a, b in self._pairs(at):
             left, right = columns.theta(a, "j"), columns.theta(b, index)
             to_a, to_b = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]"
-            before += [
-                f"{self.name(at, i)} = {self.start(at)}",
-                f"for j in range({p}):",
-                *([f"    for l in range({p}):"] if self.full else []),
-            ]
             tab = "        " if self.full else "    "
-            before.append(f"{tab}{self.name(at, i)} += {self.entry(at)}*{left}*{right}")
             assemble.append(f"for j in range({p}):")
             if self.full:
                 assemble += [
@@ -83,6 +79,16 @@ class QuadraticForm(Statistic):
             assemble=assemble,
             second=second,
         )
+
+    def sums(self, at: Place) -> list[str]:
+        """Return lines that compute the entries of the form."""
+        columns, lines = at.columns, []
+        tab = "        " if self.full else "    "
+        for i, a, b in self._pairs(at):
+            left, right = columns.theta(a, "j"), columns.theta(b, "l" if self.full else "j")
+            lines += [f"{self.name(at, i)} = {self.start(at)}", *self._loops(at)]
+            lines.append(f"{tab}{self.name(at, i)} += {self.entry(at)}*{left}*{right}")
+        return lines
 
     def jacobian(self, at: Place, into: str) -> list[str]:
         """Return lines that add V theta to both rows of a covariance."""
@@ -111,13 +117,29 @@ class QuadraticForm(Statistic):
 class NormalNoise(QuadraticForm):
     """Normal noise that is the same for all records: the covariance Theta V Theta' of the scores."""
 
+    # What must be positive for several scores, in the entries of the covariance and the noise variance of the target.
+    positive: tuple[sp.Expr, ...] = ()
+    target_variance: sp.Symbol | None = None
+
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
-        """Return the place of V."""
-        return Needs([("covariance", len(columns.linear) ** (2 if self.full else 1))])
+        """Return the place of V, and of the noise variance of the target where something must be positive."""
+        size = len(columns.linear) ** (2 if self.full else 1)
+        return Needs([("covariance", size), *([("beside_scores", 1)] if self.positive else [])])
 
     def guard(self, at: Place) -> list[str]:
-        """Return lines that compute the largest noise variance of a score."""
-        return _guard(at, self.entry(at), full=self.full)
+        """Return lines that compute the largest noise variance of a score, infinite where something is not positive."""
+        lines = _guard(at, self.entry(at), full=self.full)
+        if not self.positive:
+            return lines
+        fixed = {symbol: self.name(at, i) for i, symbol in enumerate(self.variances)}
+        if self.target_variance is not None:
+            fixed[self.target_variance] = f"noise[{at.noise + len(at.columns.linear) ** (2 if self.full else 1)}]"
+        printed = print_statements(self.positive, fixed=fixed, varying={})
+        held = " and ".join(f"{text} > 0.0" for text in printed.results)
+        return [
+            *lines, *self.sums(at), *printed.setup, *printed.record,
+            f"variance = variance if {held} else 1e400",
+        ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -128,6 +150,7 @@ class SphericalForm(QuadraticForm):
     root of the form is multiplied with to be held against the limit of the tails, 0 where there is none.
     """
 
+    directions: Directions | None = None  # In which directions scores grow; all of them without.
     kind: ClassVar[str] = "group"
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
@@ -143,8 +166,11 @@ class SphericalForm(QuadraticForm):
         return f"noise[{at.noise + len(at.columns.linear)}]" if len(at.columns.scores) == 1 else "0.0"
 
     def guard(self, at: Place) -> list[str]:
-        """Return lines that raise ``reach`` by the sum over scores of the norm of the parameters, in tail scales."""
+        """Return lines that raise ``reach`` by the norm of the parameters in a direction, in tail scales."""
         p, q, m = at.columns.sizes
+        if self.directions not in (None, Directions.of_all(m)):
+            terms = self.directions.texts(lambda k: at.columns.theta(k, "j"))
+            return [line for forms in terms for line in self._guard_of_term(at, forms)]
         theta = f"theta[k*{q} + {at.columns.place('j')}]"
         return [
             "extent = 0.0",
@@ -156,6 +182,20 @@ class SphericalForm(QuadraticForm):
             f"extent *= noise[{at.noise + p + 1}]",
             "reach = extent if extent > reach else reach",
         ]
+
+    def _guard_of_term(self, at: Place, forms: Sequence[str]) -> list[str]:
+        """Return the lines for the norms of some forms, which are summed; several scores have no constant."""
+        p = len(at.columns.linear)
+        lines = ["extent = 0.0"]
+        for form in forms:
+            lines += [
+                "spread = 0.0",
+                f"for j in range({p}):",
+                f"    along = {form}",
+                f"    spread += {self.entry(at)}*(along*along)",
+                "extent += spread**0.5",
+            ]
+        return [*lines, f"extent *= noise[{at.noise + p + 1}]", "reach = extent if extent > reach else reach"]
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """The commands for analysts: fit a folder of released records, and judge a fit."""
 
 import argparse
+import functools
 import inspect
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,15 +78,14 @@ def fit(options: argparse.Namespace) -> None:
     if options.save is not None:
         found.save(options.save)
         options.written = f"the fit is in {options.save}"
+    worded = functools.partial(in_options, options=options)
     if options.json:
         term = {} if known is None else {"known_term": known.as_json}
         chosen = {} if outcome is None else {"outcome": outcome.as_json}
         columns = {"per_record": own.as_json} if own.named else {}
-        show({**_as_json(found, options.level), **chosen, **term, **columns, "records_fit_card": not doubts})
+        show({**_as_json(found, options.level, worded), **chosen, **term, **columns, "records_fit_card": not doubts})
         return
-    text = summary.as_text(
-        found, options.level, original_units=_has_units(found), worded=lambda said: in_options(said, options)
-    )
+    text = summary.as_text(found, options.level, original_units=_has_units(found), worded=worded)
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
     if outcome is not None:
@@ -276,7 +276,7 @@ def _designed(release: Release, loss: str) -> str:
     return f' A schema with loss = "{loss}" makes a release that is designed for it.'
 
 
-def _as_json(found: Fit, level: float) -> dict[str, Any]:
+def _as_json(found: Fit, level: float, worded: Callable[[str], str] = str) -> dict[str, Any]:
     seeded = bool(found.diagnostics.get("seeded"))
     guarantee = None if seeded else summary.stated_guarantee(found)
     answer: dict[str, Any] = {
@@ -290,19 +290,24 @@ def _as_json(found: Fit, level: float) -> dict[str, Any]:
         "names": list(found.names),
         "theta": found.theta.tolist(),
     }
-    if found.theta.ndim > 1:
-        return answer
-    known = Coefficients.of(found, level, original_units=True)
-    answer["in_units"] = known.values.tolist()
-    if known.inference is not None:
-        answer |= {
-            "standard_errors": found.standard_errors.tolist(),
-            "standard_errors_in_units": known.inference.standard_errors().tolist(),
-        }
-        if not known.inference.refusal:
-            answer |= {"level": level, "intervals_in_units": known.inference.interval(known.values, level).tolist()}
-            freedom = known.inference.freedom(len(known.values)).tolist()
-            if any(map(math.isfinite, freedom)):
-                # By the normal distribution where it is null.
-                answer["degrees_of_freedom_in_units"] = [one if math.isfinite(one) else None for one in freedom]
+    shape = found.theta.shape
+    own, known = (Coefficients.of(found, level, original_units=original) for original in (False, True))
+    answer["in_units"] = known.values.reshape(shape).tolist()
+    for name, table in (("standard_errors", own), ("standard_errors_in_units", known)):
+        if table.errors is not None:
+            answer[name] = table.errors.reshape(shape).tolist()
+    if known.bias is not None:
+        answer["bias_bounds_in_units"] = known.bias.reshape(shape).tolist()
+    if known.inference is not None and known.inference.refusal:
+        answer["no_intervals"] = worded(known.inference.refusal)
+    if known.ends is not None:
+        answer |= {"level": level, "intervals_in_units": known.ends.reshape(*shape, 2).tolist()}
+        if known.pvalues is not None:
+            answer["p_values_in_units"] = known.pvalues.reshape(shape).tolist()
+        assert known.inference is not None
+        freedom = known.inference.freedom(len(known.values)).astype(object)
+        if any(map(math.isfinite, freedom)):
+            # By the normal distribution where it is null.
+            freedom[[math.isinf(one) for one in freedom]] = None
+            answer["degrees_of_freedom_in_units"] = freedom.reshape(shape).tolist()
     return answer
