@@ -151,6 +151,13 @@ def test_one_module_draws_noise():
     assert drawing <= {"sampling.py", "streams.py"}
 
 
+def test_types_of_arrays_have_the_names_of_one_module():
+    """Annotations are held against what a saved fit holds, and `numpy.typing.NDArray` is an alias of newer NumPy."""
+    for path in FILES:
+        for node, _ in imports(path):
+            assert "NDArray" not in {name.name for name in node.names}, f"{path.name}:{node.lineno}"
+
+
 def test_every_module_says_what_it_is_for():
     for path in FILES:
         text = path.read_text()

@@ -5,11 +5,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import null_space
 from scipy.special import ndtr
 
-from symdebias._arrays import FloatArray, real_array
+from symdebias._arrays import BooleanArray, FloatArray, real_array
 from symdebias._domains import OPEN_UNIT
 from symdebias._fieller import fieller_variance
 from symdebias.exceptions import InferenceError
@@ -91,7 +91,7 @@ class Inference:
     skewness: FloatArray | None = None
     bias_factors: FloatArray | None = None
     outward: float | None = None
-    intercepts: NDArray[np.bool_] | None = None
+    intercepts: BooleanArray | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -195,7 +195,7 @@ class Inference:
         assert self.outward is not None
         return 2 * float(ndtr(-self.outward))
 
-    def _with_intercept(self, size: int) -> NDArray[np.bool_]:
+    def _with_intercept(self, size: int) -> BooleanArray:
         """Return in which of so many parameters an intercept takes part that nothing is known of, shape (size,)."""
         return np.zeros(size, dtype=bool) if self.intercepts is None else self.intercepts
 
