@@ -147,8 +147,9 @@ class Sums:
 
     @property
     def independent(self) -> float:
-        """How many records count, (sum w)^2/(sum w^2), or how many clusters there are."""
-        return self.count_of_clusters or self.weight**2 / self.square
+        """How many records count, (sum w)^2/(sum w^2); of clusters no more than there are."""
+        effective = self.weight**2 / self.square
+        return effective if self.clusters is None else min(effective, float(self.count_of_clusters or 0))
 
     def mean(self, of: FloatArray) -> float:
         """Return the mean of a combination of the numbers."""
