@@ -3,6 +3,7 @@
 Of several classes it is the share whose label has the largest score, where the noise is that of labels alone.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -10,16 +11,31 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Metric, unseen_of_share
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import NoExactCorrectionError
 
+# Shares that are a half but for rounding, relative to it.
+_HALF = 1e-9
+
+
+class _ShareOfAll(Metric):
+    """A share of all records."""
+
+    def with_other_labels(self, thetas: Sequence[FloatArray], value: float) -> float:
+        """Return how far it may be from its estimate if no record shows the other outcome.
+
+        Noise of scores varies what each record counts, which says nothing of how rare that outcome is. A half has both
+        outcomes, or scores that are all at the threshold.
+        """
+        return 0.0 if math.isclose(value, 0.5, rel_tol=_HALF) else unseen_of_share(value, self.independent)
+
 
 @dataclass(frozen=True)
-class Accuracy(Metric):
+class Accuracy(_ShareOfAll):
     """1/2 + mean(y sign(u - t))/2.
 
     Attributes
@@ -70,7 +86,7 @@ class Accuracy(Metric):
 
 
 @dataclass(frozen=True)
-class AccuracyOfClasses(Metric):
+class AccuracyOfClasses(_ShareOfAll):
     """The mean of [the class of the largest score is that of the record].
 
     Attributes

@@ -14,8 +14,8 @@ from symdebias._arrays import FloatArray, target_array
 from symdebias._blas import one_thread
 from symdebias._domains import POSITIVE, Integer, check_choice, is_integer, kind_or_value
 from symdebias.evaluation.error_law import with_added_variances
-from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate, unseen_of_share
-from symdebias.evaluation.metric import LARGEST, Metric
+from symdebias.evaluation.estimate import LEAST_FREEDOM, LEAST_OVER_CLUSTERS, LEVEL, Estimate
+from symdebias.evaluation.metric import LARGEST, Metric, unseen_of_share
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ratios import positive_mean, ratio_of

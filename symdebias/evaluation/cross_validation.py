@@ -1,6 +1,7 @@
 """Cross-validation: ways to fit a model, compared by a corrected metric on held-out released records."""
 
 import functools
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from symdebias._randomness import generator
 from symdebias._rows import Rows, has_any_row, in_memory
 from symdebias.evaluation.estimate import (
     OF_ORDER,
+    WITH_THRESHOLD,
     Estimate,
     at_one_noise,
     check_options,
@@ -22,7 +24,7 @@ from symdebias.evaluation.estimate import (
     estimate_of,
     with_noise_estimated,
 )
-from symdebias.evaluation.metric import Metric, relabelled
+from symdebias.evaluation.metric import Metric, relabelled, unseen_of_share
 from symdebias.evaluation.models import Model, as_fit, fitting, is_estimator
 from symdebias.evaluation.records import ROWS, Records
 from symdebias.exceptions import SymdebiasError
@@ -248,7 +250,8 @@ def cross_validate(
                 refused[name] = f"{error}"
     require_any(values, refused)
 
-    unseen = judge.unseen_label()
+    weights, unseen = records.weights, judge.unseen_label()
+    shares = np.array([weights[part].sum() for part in parts]) / weights.sum()
 
     @functools.cache
     def relabelled_values(name: str) -> FloatArray:
@@ -257,7 +260,9 @@ def cross_validate(
 
     @functools.cache
     def with_other_labels(name: str) -> float:
-        return judge.with_other_labels(thetas[name], records.mean_and_error(values[name])[0])
+        value = records.mean_and_error(values[name])[0]
+        members = [judge.members(theta, part) for theta, part in zip(thetas[name], parts, strict=True)]
+        return judge.with_other_labels(thetas[name], value) + unseen_of_share(value, of_all(members, shares))
 
     @functools.cache
     def fewest_carriers(name: str) -> float:
@@ -280,22 +285,22 @@ def cross_validate(
         alone = thetas[name] if other is None else ()
         carriers = min(fewest_carriers(one) for one in (name, other) if one is not None)
         found = estimate_of(judge, own, bias, certified, thetas=alone, carriers=carriers)
-        others = with_other_labels(name) - (0.0 if other is None else with_other_labels(other))
-        found = replace(found, with_other_labels=others)
-        if other is not None and not found.standard_error > 0:
-            found = told_apart(found, metric, thetas[name], thetas[other], threshold)
+        if other is None:
+            found = replace(found, with_other_labels=with_other_labels(name))
+        else:
+            others = with_other_labels(name), with_other_labels(other)
+            alike = not found.standard_error > 0
+            found = told_apart(found, metric, thetas[name], thetas[other], threshold, others, alike=alike)
         if unseen is not None:
             moved = relabelled_values(name) - (0.0 if other is None else relabelled_values(other)) - own
             found = replace(found, without_both_labels=judge.unseen_share * records.mean_and_error(moved)[0])
         return with_noise_estimated(found, records.collected, value)
 
-    weights = records.weights
     by_fold = {
         name: np.array([np.average(own[part], weights=weights[part]) for part in parts]) for name, own in values.items()
     }
     biases = {name: [judge.bias(theta) for theta in thetas[name]] for name in values}
     found = compared(judge, estimated, biases, by_fold, refused)
-    shares = np.array([weights[part].sum() for part in parts]) / weights.sum()
     off = {
         name: float(shares @ [judge.bias_of_few(theta, part) for theta, part in zip(thetas[name], parts, strict=True)])
         for name in values
@@ -317,14 +322,54 @@ def _with_bias_of_few(found: CrossValidation, off: Mapping[str, float]) -> Cross
     )
 
 
-def told_apart(
-    found: Estimate, metric: str | Loss, first: Sequence[FloatArray], second: Sequence[FloatArray], threshold: float
-) -> Estimate:
-    """Return the difference of candidates that judge all records alike, without an interval where others may not be.
+def of_all(members: Sequence[float], shares: FloatArray) -> float:
+    """Return how many members make a mean over parts, of shares of so many of them each, as sure as one share is."""
+    least = min(members)
+    return 1 / float(np.sum(shares**2 / np.array(members))) if 0 < least < math.inf else least
 
-    How rare records are that two judge apart is not told by records of which there is none. Parameters that are the
-    same judge no record apart, nor do those that are longer alone where signs and ranks are all that counts.
+
+def told_apart(
+    found: Estimate,
+    metric: str | Loss,
+    first: Sequence[FloatArray],
+    second: Sequence[FloatArray],
+    threshold: float,
+    others: tuple[float, float],
+    *,
+    alike: bool,
+) -> Estimate:
+    """Return the difference of candidates with what it may be for records of which there is none.
+
+    How rare records are that two judge apart is not told by records that all are judged alike: there is no interval.
+    Noise of scores judges them apart, and hides whether there are any: an interval of a difference of shares reaches
+    as far on both sides as that of either. Parameters that are the same judge no record apart, nor do those that are
+    longer alone where signs and ranks are all that counts.
+
+    Parameters
+    ----------
+    found : Estimate
+        The difference.
+    metric, first, second, threshold
+        The metric, and the parameters of both candidates, part by part.
+    others : tuple of two floats
+        How far labels that no record has may move each of both, `Estimate.with_other_labels`.
+    alike : bool
+        Whether all records are judged alike.
     """
+    # Both may be infinite.
+    by_labels = 0.0 if first is second else others[0] - others[1]
+    is_share = not isinstance(metric, Loss) and metric in WITH_THRESHOLD
+    if not (alike or is_share):
+        return replace(found, with_other_labels=by_labels)
+    if are_one(metric, first, second, threshold):
+        return replace(found, with_other_labels=0.0 if is_share else by_labels)
+    if alike:
+        found = replace(found, degrees_of_freedom=_NOTHING_TOLD)
+    return replace(found, with_other_labels=max(map(abs, others)) if is_share else by_labels)
+
+
+def are_one(metric: str | Loss, first: Sequence[FloatArray], second: Sequence[FloatArray], threshold: float) -> bool:
+    """Whether two candidates judge no record apart, whatever it is."""
     of_order = not isinstance(metric, Loss) and metric in OF_ORDER and not threshold
 
     def direction(theta: FloatArray) -> FloatArray:
@@ -332,8 +377,7 @@ def told_apart(
         return theta / (length if length > 0 else 1.0)
 
     pairs = [(direction(one), direction(other)) for one, other in zip(first, second, strict=True)]
-    are_same = all(np.allclose(one, other, rtol=1e-12, atol=1e-15 if of_order else 0.0) for one, other in pairs)
-    return found if are_same else replace(found, degrees_of_freedom=_NOTHING_TOLD)
+    return all(np.allclose(one, other, rtol=1e-12, atol=1e-15 if of_order else 0.0) for one, other in pairs)
 
 
 def check_candidates(candidates: Any, solver: str) -> None:

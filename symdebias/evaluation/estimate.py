@@ -14,7 +14,7 @@ from symdebias._metric_names import METRICS, called_here
 from symdebias.evaluation.accuracy import accuracy, accuracy_of_classes
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.mean_loss import mean_loss, named_loss, softmax_of
-from symdebias.evaluation.metric import MISSED, Metric
+from symdebias.evaluation.metric import MISSED, Metric, unseen_of_share
 from symdebias.evaluation.models import Model, as_fitted, in_labels_of
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
@@ -40,6 +40,8 @@ OF_ORDER = ("accuracy", *RATES, "roc_auc")
 # Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
 _SHARES = ("accuracy", *RATES, "roc_auc", "true_positive_rate", "false_positive_rate", "observed_share")
 _BEYOND, _NOTHING = 2.0, 1e-7
+# Of two models either may be the one that is wrong where no record tells.
+_DIFFERENCES = tuple(f"difference of {name}" for name in WITH_THRESHOLD)
 # Those of a standard error that nobody knows how far to trust, where they are fewer.
 LEAST_FREEDOM = 5.0
 # Those of a variance over two clusters: the other kind of label may be in one alone, which has none.
@@ -84,9 +86,10 @@ class Estimate:
         By how much a label that no record has may change the value of a metric of two labels; 0 where both occur. One
         that is as frequent as this takes it to be is in no record of one sample in 40.
     with_other_labels : float
-        By how much labels may change a mean loss of labels, or an area under the ROC curve, that so few records have as
-        to be in none of one sample in 40, as where scores are so certain that no record has another label than its
-        score tells: the end on that side is no nearer at 95%. It may be infinite, and is 0 for other metrics.
+        By how much labels may change a mean loss of labels, an area under the ROC curve or a share, that so few records
+        have as to be in none of one sample in 40, as where scores are so certain that no record has another label than
+        its score tells: the end on that side is no nearer at 95%, and of a difference of shares neither end is. It may
+        be infinite, and is 0 for other metrics.
     bending : tuple of two floats
         a and b of a ratio whose denominator is noisy, and 0 for others: if the metric is t standard errors larger, the
         variance of the estimate is 1 + a t + b t^2 times that of the standard error.
@@ -123,7 +126,7 @@ class Estimate:
         few records decide it, the end on the side of 1/2 is that of a test with the variance at that end (Wilson 1927).
         No interval of a share reaches beyond 0 or 1, and none of R2 beyond 1. Where a denominator is noisy, ends are by
         the variance that there is at these ends (Fieller 1954). Of other metrics the end on the side of the long tail
-        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, of an area, or of a rate, is
+        is farther out by the skewness (Hall 1992), and no end of a mean loss of labels, of an area, or of a share, is
         nearer than what labels may change that no record has (`with_other_labels`, for this level).
 
         Parameters
@@ -149,8 +152,9 @@ class Estimate:
         law, freedom = self._error_law, self.degrees_of_freedom
         below, above = law.reaches(level)
         unseen = self.with_other_labels * math.log((1 - level) / 2) / math.log(MISSED)
-        low = self.value - max(below * self.standard_error, -unseen)
-        high = self.value + max(above * self.standard_error, unseen)
+        on_both = abs(unseen) if self.metric in _DIFFERENCES else -math.inf
+        low = self.value - max(below * self.standard_error, -unseen, on_both)
+        high = self.value + max(above * self.standard_error, unseen, on_both)
         if self._is_share and freedom is not None and freedom < 2 * MANY_DECIDE and 0 < self.value < 1:
             far = _tested_end(self.value, law.reach(level) * self.standard_error)
             low, high = (min(low, far), high) if self.value > 0.5 else (low, max(high, far))
@@ -553,15 +557,6 @@ def estimate_of(
     made = Estimate(mean, error, bias, certified, count, metric.name, metric.method, clusters)
     law = records.error_law(values, has_long_tails=metric.has_long_tails).carried_by(carriers)
     return under_law(made, metric.skewed(law, thetas) if thetas else law)
-
-
-def unseen_of_share(value: float, count: float) -> float:
-    """Return how far a share of so many records may be from an estimate, towards 1/2, if none shows the other outcome.
-
-    It is then missed in one of 40 samples. Of three records above a threshold, all with the released label +1, a share
-    of -1 has the standard error of how many they are, which says nothing of how rare -1 is.
-    """
-    return math.copysign(-math.expm1(math.log(MISSED) / count), 0.5 - value) if 0 < count < math.inf else 0.0
 
 
 def under_law(found: Estimate, law: ErrorLaw) -> Estimate:

@@ -148,12 +148,15 @@ class Metric(ABC):
     def unseen_share(self) -> float:
         """How frequent a label may be that no record has: in one of 40 samples none has one that is as frequent.
 
-        Its records are taken to have scores like those of the others. Of clusters, which may have one label together,
-        as many are counted as there are.
+        Its records are taken to have scores like those of the others.
         """
+        return -math.expm1(math.log(MISSED) / self.independent)
+
+    @property
+    def independent(self) -> float:
+        """How many records count; of clusters, which may have one label together, no more than there are."""
         clusters = self.records.counts[1]
-        count = self.records.effective if clusters is None else min(self.records.effective, clusters)
-        return -math.expm1(math.log(MISSED) / count)
+        return self.records.effective if clusters is None else min(self.records.effective, clusters)
 
     def unseen_label(self) -> float | None:
         """Return which of two labels no record has; None where both occur, and for a metric of others."""
@@ -194,13 +197,20 @@ class Metric(ABC):
         """Return how many of some records, or clusters, the metric of these is a share of, as `Judged` has it."""
         return math.inf
 
+    def members(self, theta: FloatArray, rows: Any) -> float:
+        """Return how many of some records, or clusters, a ratio of these is a share of, as `Judged` has it."""
+        return math.inf
+
     def bias_of_few(self, theta: FloatArray, rows: Any) -> float:
         """Return what the metric of some records is off in the mean because they are few, to the order of 1/n."""
         return 0.0
 
     def _carried(self, values: FloatArray, rows: Any) -> float:
+        return self._summed(values, rows).carriers(0)
+
+    def _summed(self, values: FloatArray, rows: Any) -> Sums:
         clusters = None if self.records.clusters is None else self.records.clusters[rows]
-        return Sums.of(values[:, None], self.records.weights[rows], clusters).carriers(0)
+        return Sums.of(values[:, None], self.records.weights[rows], clusters)
 
     def settled(self, values: FloatArray, weights: FloatArray, first: int) -> FloatArray:
         """Return numbers of consecutive records, shape (m,) or (m, k), as 0 where their weight is: no sum has these.
@@ -249,6 +259,18 @@ class Judged:
     carriers: float = math.inf
     bending: tuple[float, float] = (0.0, 0.0)
     members: float = math.inf
+
+
+def unseen_of_share(value: float, count: float) -> float:
+    """Return how far a share of so many records may be from an estimate, towards 1/2, if none shows the other outcome.
+
+    It is then missed in one of 40 samples. Of three records above a threshold, all with the released label +1, a share
+    of -1 has the standard error of how many they are, which says nothing of how rare -1 is. An estimate beyond 0 or 1
+    is that of a share which is 0 or 1.
+    """
+    if not 0 < count < math.inf:
+        return 0.0
+    return min(max(value, 0.0), 1.0) - value + math.copysign(-math.expm1(math.log(MISSED) / count), 0.5 - value)
 
 
 def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:

@@ -82,8 +82,7 @@ def ratio_of(sums: Sums, numerator: int, denominator: int, below: float) -> Judg
     ratio = sums.mean(sums.only(numerator)) / below
     of = (sums.only(numerator) - ratio * sums.only(denominator)) / below
     bending = bent_by(sums, of, sums.only(denominator) / below) if sums.low[denominator] < 0 else (0.0, 0.0)
-    count = sums.count_of_clusters or sums.weight**2 / sums.square
-    return Judged(ratio, sums.error(of), sums, of, sums.carriers(denominator), bending, below * count)
+    return Judged(ratio, sums.error(of), sums, of, sums.carriers(denominator), bending, below * sums.independent)
 
 
 def bent_by(sums: Sums, of: FloatArray, below: FloatArray) -> tuple[float, float]:
@@ -176,6 +175,11 @@ class Rate(Metric):
     def carriers(self, theta: FloatArray, rows: Any) -> float:
         """Return how many of some records the ratio of these is a share of."""
         return self._carried(self._parts(theta, rows)[1], rows)
+
+    def members(self, theta: FloatArray, rows: Any) -> float:
+        """Return how many of some records the ratio of these is a share of, by the estimate of its denominator."""
+        sums = self._summed(self._parts(theta, rows)[1], rows)
+        return float(sums.means[0]) * sums.independent
 
     def bias_of_few(self, theta: FloatArray, rows: Any) -> float:
         """Return what the ratio of some records is off in the mean because they are few."""

@@ -18,10 +18,9 @@ from symdebias.evaluation.estimate import (
     Estimate,
     check_options,
     estimate_at,
-    unseen_of_share,
     with_noise_estimated,
 )
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Metric, unseen_of_share
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_signs

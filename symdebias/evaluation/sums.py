@@ -145,6 +145,12 @@ class Sums:
         """The number of clusters with weight; None where there are none."""
         return None if self.clusters is None else int(np.count_nonzero(self.clusters[1]))
 
+    @property
+    def independent(self) -> float:
+        """How many records count, (sum w)^2/(sum w^2); of clusters no more than there are."""
+        effective = self.weight**2 / self.square
+        return effective if self.clusters is None else min(effective, float(self.count_of_clusters or 0))
+
     def mean(self, of: FloatArray) -> float:
         """Return the mean of a combination of the numbers."""
         return float(of @ self.means)

@@ -68,7 +68,8 @@ def unfolded_scores(released: ReleasedScores, weights: FloatArray, start: FloatA
     chances = released.noise_chances(width, cells - 1, most=_FINEST)
     if chances is None:
         return None
-    edges = low + width * (np.arange(cells + 1) - 0.5)
+    # About the middle: scores with the other sign are to have the mirrored cells.
+    edges = (low + high) / 2 + width * (np.arange(cells + 1) - cells / 2)
     shares = np.histogram(scores, edges, weights=weights / weights.sum())[0]
     likely = np.histogram(np.clip(start, edges[0], edges[-1]), edges)[0] + 0.0
     likely = (1 - _EVEN) * likely / likely.sum() + _EVEN / cells
@@ -173,12 +174,19 @@ def gathered_scores(
 
     if not best - float(told[-1]) > _TOLD:
         return []
-    far = start[(start < edges[0]) | (start > edges[-1])]
-    kept_far = min(len(far), round((1 - seen) * count))
-    far = far[np.linspace(0, len(far) - 1, kept_far).astype(int)] if kept_far else far[:0]
-    quantiles = (np.arange(count - kept_far) + 0.5) / (count - kept_far)
+    sides = [start[start < edges[0]], start[start > edges[-1]]]
+    every = max(1.0, sum(map(len, sides)) / max((1 - seen) * count, 1.0))
+    far = np.concatenate([_equally_likely(np.sort(side), round(len(side) / every)) for side in sides])
+    quantiles = (np.arange(count - len(far)) + 0.5) / (count - len(far))
     return [
         np.sort(np.concatenate([np.interp(quantiles, np.concatenate([[0.0], np.cumsum(row)]), edges), far]))
         for row, likelihood in zip(rows[:-1], told[:-1], strict=True)
         if likelihood >= best - _APART
     ]
+
+
+def _equally_likely(scores: FloatArray, count: int) -> FloatArray:
+    """Return so many scores that stand for sorted ones, at the middles of equal shares: the same from either end."""
+    if not count:
+        return scores[:0]
+    return np.asarray(np.interp((np.arange(count) + 0.5) * len(scores) / count - 0.5, np.arange(len(scores)), scores))

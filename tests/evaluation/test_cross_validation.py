@@ -12,7 +12,7 @@ from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, records
 import symdebias as sd
 from symdebias._randomness import generator
 from symdebias.evaluation import cross_validate, evaluate
-from symdebias.evaluation.cross_validation import dealt
+from symdebias.evaluation.cross_validation import dealt, of_all
 from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 
 pytestmark = pytest.mark.newest
@@ -463,3 +463,59 @@ def test_candidates_that_judge_all_records_alike_have_no_interval_of_their_diffe
         low, high = table.differences[name].confidence_interval()
         assert low <= 0 <= high
         assert low == high == 0 or metric == "f1"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rates_of_parts_reach_as_far_as_outcomes_that_nobody_shows(weighted):
+    """Three of 200 records above the threshold, with the released label -1: the recall was [0, .0009].
+
+    One as large as .007 shows none among 100 positives in 50 of 100 samples. As many positives count as one mean over
+    parts is made of.
+    """
+    rng = np.random.default_rng(3)
+    X = np.where(np.arange(200) % 70 == 0, 1.0, -1.0)[:, None]
+    y = np.where((np.arange(200) % 2 == 0) & (X[:, 0] < 0), 1.0, -1.0)
+    release = sd.Release(target=sd.RandomizedResponse(epsilon=3.0), fit_intercept=True)
+    weights = rng.uniform(0.5, 1.5, 200) if weighted else None
+    models = {"rare": [1.0, 0.0], "often": [-1.0, 0.0]}
+    candidates = {name: lambda X, y, theta=theta, **more: np.array(theta) for name, theta in models.items()}
+    options = {"release": release, "metric": "recall", "sample_weight": weights}
+    table = cross_validate(candidates, X, y, random_state=0, **options)
+    for name, estimate in table.estimates.items():
+        alone = evaluate(models[name], X, y, **options)
+        assert estimate.value == pytest.approx(alone.value, abs=2e-3)
+        assert estimate.with_other_labels == pytest.approx(alone.with_other_labels, rel=0.1)
+        low, high = estimate.confidence_interval()
+        floor = 1 - 0.025 ** (1 / 100)
+        assert (high > 0.95 * floor) if name == "rare" else (low < 1 - 0.95 * floor)
+
+
+def test_parts_of_unequal_size_are_as_sure_as_the_mean_of_their_shares():
+    shares = np.array([0.5, 0.3, 0.2])
+    assert of_all([50.0, 30.0, 20.0], shares) == pytest.approx(100.0)
+    assert of_all([5.0, 30.0, 20.0], shares) == pytest.approx(1 / (0.25 / 5 + 0.09 / 30 + 0.04 / 20))
+    assert of_all([0.0, 30.0, 20.0], shares) == 0
+    assert of_all([math.inf] * 3, shares) == math.inf
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "precision"])
+def test_a_difference_of_shares_reaches_on_both_sides_as_far_as_nobody_shows(metric):
+    """All 60 labels are those of the scores; noise of these alone varies what records count."""
+    rng = np.random.default_rng(3)
+    u = rng.choice([-4.0, 4.0], 60)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+    noised = release.privatize(np.c_[u, rng.normal(size=60)], np.sign(u), random_state=1)
+    models = {"one": [1.0, 0.0], "other": [1.0, 0.1], "longer": [2.0, 0.0]}
+    candidates = {name: lambda X, y, theta=theta: np.array(theta) for name, theta in models.items()}
+    table = cross_validate(candidates, noised.X, noised.y, release=release, metric=metric, folds=2, random_state=0)
+    assert table.best in ("one", "longer", "other")
+    unseen = max(abs(table.estimates[name].with_other_labels) for name in ("one", "other"))
+    assert unseen > (0.05 if metric == "accuracy" else 0.1)
+    apart = [one for name, one in table.differences.items() if (name == "other") != (table.best == "other")]
+    assert apart
+    for difference in apart:
+        assert difference.with_other_labels == pytest.approx(unseen)
+        low, high = difference.confidence_interval()
+        assert low <= difference.value - unseen
+        assert high >= difference.value + unseen
+    assert table.differences[table.best].with_other_labels == 0

@@ -596,6 +596,24 @@ def test_an_area_reaches_as_far_as_labels_that_no_record_has():
     assert beyond.confidence_interval(0.99)[0] == pytest.approx(1.001 - 0.011 * np.log(0.005) / np.log(0.025))
 
 
+@pytest.mark.parametrize("mechanism", [sd.GaussianMechanism.from_scale(0.3), sd.LaplaceMechanism.from_scale(0.2)])
+def test_an_accuracy_reaches_as_far_as_misses_that_no_record_has(mechanism):
+    """Noise of certain scores varies what records count, and says nothing of how rare misses are."""
+    rng = np.random.default_rng(9)
+    u = rng.choice([-4.0, 4.0], 60)
+    release = sd.Release(mechanism)
+    noised = release.privatize(u[:, None], np.sign(u), random_state=1)
+    rare = 1 - 0.025 ** (1 / 60)
+    for theta in ([1.0], [-1.0]):
+        found = evaluate(theta, noised.X, noised.y, metric="accuracy", release=release)
+        low, high = found.confidence_interval()
+        assert low <= 1 - rare if theta == [1.0] else high >= rare
+        assert found.standard_error < rare / 4
+    codes = np.repeat(np.arange(30), 2)
+    found = evaluate([1.0], noised.X, noised.y, metric="accuracy", release=release, clusters=codes)
+    assert found.confidence_interval()[0] <= 0.025 ** (1 / 30)
+
+
 def test_clusters_show_as_little_of_other_labels_as_one_record_of_each():
     u = np.random.default_rng(8).choice([-6.0, 6.0], 60)
     X, y, codes = np.repeat(u, 20)[:, None], np.repeat(np.sign(u), 20), np.repeat(np.arange(60), 20)

@@ -198,6 +198,17 @@ def test_clusters_and_copies():
         assert (both.value, both.standard_error) == pytest.approx((one.value, one.standard_error))
 
 
+def test_a_rate_is_one_of_no_more_records_than_have_weight_nor_than_clusters():
+    """What nobody shows is as frequent as so few records leave it: here all above are positive, and two are not."""
+    X = np.where(np.arange(120) < 80, 1.0, -1.0)[:, None]
+    y = np.where((np.arange(120) < 80) | (np.arange(120) >= 118), 1.0, -1.0)
+    codes, weights = np.arange(120) // 2, np.where(np.arange(120) % 10 == 0, 1.0, 1e-6)
+    for own, clusters, count in ((None, None, 120), (None, codes, 60), (weights, None, 12), (weights, codes, 12)):
+        found = evaluate([1.0], X, y, metric="recall", release=sd.Release(), sample_weight=own, clusters=clusters)
+        share = np.average(y > 0, weights=own)
+        assert found.with_other_labels == pytest.approx(0.025 ** (1 / (share * count)) - 1, rel=1e-3)
+
+
 def test_pseudo_values_are_those_of_the_jackknife():
     rng = np.random.default_rng(2)
     above, below = rng.normal(2, 1, size=400), rng.normal(3, 1, size=400)

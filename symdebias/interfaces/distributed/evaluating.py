@@ -417,9 +417,12 @@ def cross_validate(
         made = Estimate(sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method)
         law = sums.error_law(of, lambda: powers(of))
         found = under_law(made, judge.skewed(law, thetas[name]) if other is None else law)
-        found = replace(found, with_other_labels=float(of[of != 0] @ with_other_labels()[of != 0]))
-        if other is not None and other != name and sums.is_rounding(of):
-            found = told_apart(found, metric, thetas[name], thetas[other], threshold)
+        others = dict(zip(thetas, with_other_labels().tolist(), strict=True))
+        if other is None:
+            found = replace(found, with_other_labels=others[name])
+        else:
+            both, alike = (others[name], others[other]), sums.is_rounding(of)
+            found = told_apart(found, metric, thetas[name], thetas[other], threshold, both, alike=alike)
         if unseen is not None:
             moved = float(of @ (relabelled_means() - sums.means))
             found = replace(found, without_both_labels=judge.unseen_share * moved)
