@@ -162,7 +162,7 @@ wanted = mean_loss(fit.corrected)
 with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
     found = list(pool.map(mean_loss, [fit.corrected, fit.corrected]))
     (other,) = pool.map(pickle.loads, [pickle.dumps(fit)])
-print(found == [wanted, wanted], pickle.dumps(other) == pickle.dumps(fit))
+print(found == [wanted, wanted], np.array_equal(other.theta, fit.theta) and str(other.summary()) == str(fit.summary()))
 """
 
 
@@ -268,14 +268,15 @@ def test_ctrl_c_within_a_member_is_not_hidden(logistic_fit, tmp_path, monkeypatc
     unraisable = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     with monkeypatch.context() as patch:
-        patch.setattr(zipfile._ZipWriteFile, "__init__", interrupted)
+        patch.setattr(zipfile.ZipFile, "_open_to_write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             logistic_fit.save(path)
     gc.collect()
     assert (unraisable, list(tmp_path.iterdir()), path.read_bytes()) == ([], [path], EARLIER)
 
 
-def interrupted(*_):
+def interrupted(opened, *_, **__):
+    opened._writing = True
     raise KeyboardInterrupt
 
 
