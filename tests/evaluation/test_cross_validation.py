@@ -193,7 +193,7 @@ def test_refused_candidates_are_reported():
     loss = sd.Loss(sp.exp(scores[0]) + sp.exp(-scores[1]) + target**2, score=scores, target=target, name="sum")
     with pytest.raises(SymdebiasError, match=r"long: at this theta .* infinite variance"):
         cross_validate(
-            {"long": lambda X, y: np.full((2, 1), 0.3)}, noised.X[:, :1], noised.y,
+            {"long": lambda X, y: np.full((2, 1), 0.6)}, noised.X[:, :1], noised.y,
             release=sd.Release(sd.LaplaceMechanism.from_scale(1.0)), metric=loss, random_state=0,
         )  # fmt: skip
 
