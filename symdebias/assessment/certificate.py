@@ -68,7 +68,7 @@ class Certificate:
         the correction to exist; below half of that for a finite variance. Of several scores it is a parameter of a sum
         of them that stands in an exponential of the loss.
     conditions : tuple of str
-        What the correction of a free-form loss needs besides.
+        What the correction of a free-form loss, or of several scores under normal noise, needs besides.
     conditions_hold, variance_conditions_hold : bool
         Whether that holds on the whole domain, and what a finite variance needs.
     loss_offset : float
@@ -315,13 +315,10 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         inside = min(theta_radius, surrogates.radius / row)
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
         variance, noise_variance = (min(one, noisiest * inside**2) for one in (variance, noise_variance))
-    if correction.is_of_scores:
-        exists = variance < correction.limits.variance and reach < correction.limits.reach
-    else:
-        exists = True
-    exists = exists and _conditions_hold(correction, theta_radius)
+    limits = correction.limits
+    is_within = not correction.is_of_scores or (variance < limits.variance and reach < limits.reach)
     biases = Biases.unknown()
-    if exists:
+    if is_within and _conditions_hold(correction, theta_radius):
         biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside, residual_radius=residual)
     bound = theta_radius * row if correction.is_of_scores else math.inf
     if surrogates is not None:
