@@ -22,7 +22,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._rows import Rows, counted_from
-from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, release_of
+from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, distance_of, release_of
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 
@@ -277,7 +277,9 @@ def checked_records(
         None if noise_scale is None else np.asarray(noise_scale),
         functools.partial(_checked, model=model, release=release, target_values=target_values),
     )
-    places = at_equal_distances(np.ones(count) if blocks.weights is None else blocks.weights, SAMPLED)
+    places: slice | IntegerArray = slice(None, None, distance_of(count, SAMPLED))
+    if blocks.weights is not None:
+        places = at_equal_distances(blocks.weights, SAMPLED)
     every = places.step if isinstance(places, slice) else places
     with counted_from(0, every=every):
         some = blocks.rows(places)

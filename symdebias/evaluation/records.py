@@ -703,8 +703,13 @@ def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:
 def at_equal_distances(weights: FloatArray, count: int, *, at_least: bool = False) -> slice | IntegerArray:
     """Return the places of so many of the records with weight at most, or at least, at equal distances among these."""
     present = int(np.count_nonzero(weights))
-    step = slice(None, None, max(1, present // count if at_least else -(-present // count)))
+    step = slice(None, None, distance_of(present, count, at_least=at_least))
     return step if present == len(weights) else np.flatnonzero(weights)[step]
+
+
+def distance_of(records: int, count: int, *, at_least: bool = False) -> int:
+    """Return how far so many of the records at most, or at least, are from each other."""
+    return max(1, records // count if at_least else -(-records // count))
 
 
 def pull_of(share: float) -> float:

@@ -243,6 +243,32 @@ def test_memory_maps_and_files_are_judged_in_little_memory(tmp_path):
 
 
 @pytest.mark.in_turn
+def test_no_array_is_as_long_as_the_records_that_are_read_by_blocks():
+    """One of eight bytes for each record would be 32 MB."""
+    rng = np.random.default_rng(3)
+    block = rng.normal(size=(65_536, 1))
+    targets, release, count = block[:, 0] + rng.normal(size=len(block)), sd.Release(NORMAL), 4_000_000
+
+    def blocks():
+        for start in range(0, count, len(block)):
+            some = slice(0, min(len(block), count - start))
+            yield block[some], targets[some]
+
+    X, y = sd.blocks.from_iterator(blocks)
+    assert len(X) == count
+    how = {"metric": "squared_error", "release": release}
+    evaluate([1.0], X[:1_000], y[:1_000], **how)
+    tracemalloc.start()
+    try:
+        found = evaluate([1.0], X, y, **how)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 24e6
+    assert found.records == count
+
+
+@pytest.mark.in_turn
 @pytest.mark.parametrize("metric", ["log_loss", "accuracy", "roc_auc", "f1"])
 @pytest.mark.parametrize("read", [Rows.of_array, in_order], ids=["any row", "in order"])
 def test_records_of_weight_0_by_blocks(metric, read, monkeypatch):

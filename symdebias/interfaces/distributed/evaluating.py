@@ -37,7 +37,7 @@ from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
-from symdebias.evaluation.records import FEW, SAMPLED, Records, release_of
+from symdebias.evaluation.records import FEW, SAMPLED, Records, distance_of, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
 from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import SymdebiasError
@@ -545,7 +545,7 @@ def _checked_records(
     before = np.cumsum([0, *present[:-1]])
 
     def at_equal_distances(most: int) -> list[tuple[slice]]:
-        step = max(1, -(-sum(present) // most))
+        step = distance_of(sum(present), most)
         return [(slice(int(-start % step), None, step),) for start in before]
 
     parts = places.said(_some, at_equal_distances(SAMPLED))
