@@ -103,7 +103,7 @@ def predicted_interval(fit: "Fit", X: Any, level: float, of: str, offset: Any, i
         def of_some(rows: slice, part: FloatArray) -> FloatArray:
             return predicted_interval(fit, part, level, of, None if known is None else known[rows], inference)
 
-        return np.concatenate(predictor.over_blocks(X, len(X), of_some))
+        return predictor.over_blocks(X, len(X), of_some)
     rows, scores = predictor.rows_and_scores(X, offset)
     if scores.ndim == 1:
         # Of an offset, which is known, there is no longer one.

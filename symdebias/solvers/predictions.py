@@ -196,20 +196,27 @@ class Predictor:
         if is_table or is_read or is_copied:
             count = number_of_rows(X) if is_table else len(X)
             if count > _AT_ONCE or is_read:
-                return np.concatenate(self.over_blocks(X, count, lambda rows, part: self._scores(part)))
+                return self.over_blocks(X, count, lambda rows, part: self._scores(part))
         scores: FloatArray = self.rows(X) @ self.theta.T
         return scores
 
-    def over_blocks(self, X: Any, count: int, work: Callable[[slice, Any], FloatArray]) -> list[FloatArray]:
-        """Return what a function says of some true records at a time, by their slice; errors name the row among all."""
+    def over_blocks(self, X: Any, count: int, work: Callable[[slice, Any], FloatArray]) -> FloatArray:
+        """Return what a function says of true records, shape (n, ...): of some at a time, by their slice.
+
+        Errors name the row among all.
+        """
         if isinstance(X, Rows):
             known = self.release.columns
             X.require_places(None if known is None else self.release.categories.collected(known))
-        found = []
-        for start in range(0, count, _AT_ONCE):
+        found = np.empty(0)
+        # Of no records it says what shape their numbers have.
+        for start in range(0, max(count, 1), _AT_ONCE):
             rows = slice(start, min(start + _AT_ONCE, count))
             with counted_from(start):
-                found.append(work(rows, some_of(X, rows)))
+                said = work(rows, some_of(X, rows))
+            if start == 0:
+                found = np.empty((count, *said.shape[1:]))
+            found[rows] = said
         return found
 
     def rows(self, X: Any) -> FloatArray:
