@@ -1,15 +1,14 @@
-"""What a fit to records in Parquet takes, beside a bare read of the file: processor time, wall time, memory.
+"""What fits and metrics of records in Parquet take, beside a bare read of the file: processor time, wall time, memory.
 
     python benchmarks/larger_than_memory.py [--records 10000000] [--columns 10] [--file released.parquet]
 
 Noised records of a logistic model are written in row groups of a million, and read by
-`symdebias.blocks.from_parquet`. Each row is a process of its own. Memory is the largest resident set, what is
-imported included.
+`symdebias.blocks.from_parquet`. Each row is a process of its own. Memory is its largest resident set, what is
+imported included; it needs the counters of Linux.
 """
 
 import argparse
 import multiprocessing
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -48,13 +47,27 @@ def bare_read(path: Path, columns: int) -> float:
     return total
 
 
+def released(columns: int) -> sd.Release:
+    return sd.Release({tuple(f"x{j}" for j in range(columns)): sd.GaussianMechanism.from_scale(NOISE)})
+
+
 def fitted(loss: Callable[[], sd.Loss], solve: Callable[..., sd.Fit]) -> Callable[[Path, int], float]:
     def fit(path: Path, columns: int) -> float:
-        release = sd.Release({tuple(f"x{j}" for j in range(columns)): sd.GaussianMechanism.from_scale(NOISE)})
+        release = released(columns)
         X, y = sd.blocks.from_parquet(path, release=release, target="y")
         return float(solve(sd.debias(loss(), release), X, y).theta[0])
 
     return fit
+
+
+def judged(metric: str) -> Callable[[Path, int], float]:
+    def judge(path: Path, columns: int) -> float:
+        release = released(columns)
+        X, y = sd.blocks.from_parquet(path, release=release, target="y")
+        theta = np.linspace(-1, 1, columns) / 2
+        return sd.evaluation.evaluate(theta, X, y, metric=metric, release=release).value
+
+    return judge
 
 
 def by_sgd(corrected: sd.CorrectedLoss, X: object, y: object) -> sd.Fit:
@@ -66,14 +79,22 @@ WORK = {
     "m_estimate, exponential": fitted(sd.losses.exponential, sd.m_estimate),
     "m_estimate, logistic": fitted(sd.losses.logistic, sd.m_estimate),
     "sgd, exponential, one pass": fitted(sd.losses.exponential, by_sgd),
+    "evaluate, log loss": judged("log_loss"),
+    "evaluate, accuracy": judged("accuracy"),
 }
+
+
+def largest_resident() -> float:
+    """Return the largest resident set so far in MB: that of this program alone, which getrusage does not tell."""
+    status = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1e6
 
 
 def measured(name: str, path: Path, columns: int, told: object) -> None:
     wall, processor = time.perf_counter(), time.process_time()
     WORK[name](path, columns)
     seconds = time.perf_counter() - wall, time.process_time() - processor
-    told.put((*seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3))  # type: ignore[attr-defined]
+    told.put((*seconds, largest_resident()))  # type: ignore[attr-defined]
 
 
 def main() -> None:
