@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -46,6 +46,41 @@ def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> l
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
     return _shared_out(work, chunks, threads)
+
+
+def over_items(items: Iterable[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
+    """Yield what `work` says of each item, in order: of as many at a time as there are threads, taken by this one.
+
+    An error of the items comes after those of `work` on what came before, whatever the number of threads.
+
+    Parameters
+    ----------
+    items : iterable
+        What is worked on.
+    work : callable
+        Takes an item; runs on several threads at once.
+    """
+    source, threads = iter(items), _threads(numba.get_num_threads())
+    while True:
+        batch: list[Any] = []
+        failed = None
+        try:
+            batch.extend(itertools.islice(source, threads))
+        except Exception as error:
+            failed = error
+        yield from over_chunks(len(batch), functools.partial(_of_item, batch, work), 1)
+        if failed is not None:
+            try:
+                raise failed
+            finally:
+                # The error refers to this function, and so to the items.
+                del failed
+        if len(batch) < threads:
+            return
+
+
+def _of_item(batch: Sequence[Any], work: Callable[[Any], Any], place: slice) -> Any:
+    return work(batch[place.start])
 
 
 def chunk_of(source: Any, made: int = 0) -> int:

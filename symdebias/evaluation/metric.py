@@ -3,7 +3,7 @@
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -209,8 +209,7 @@ class Metric(ABC):
         return self._summed(values, rows).carriers(0)
 
     def _summed(self, values: FloatArray, rows: Any) -> Sums:
-        clusters = None if self.records.clusters is None else self.records.clusters[rows]
-        return Sums.of(values[:, None], self.records.weights[rows], clusters)
+        return Sums.of(values[:, None], *self.records.counted_by(rows))
 
     def settled(self, values: FloatArray, weights: FloatArray, first: int) -> FloatArray:
         """Return numbers of consecutive records, shape (m,) or (m, k), as 0 where their weight is: no sum has these.
@@ -276,12 +275,12 @@ def unseen_of_share(value: float, count: float) -> float:
 def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
     """Return the sums of some records."""
     own = judge if part is judge.records else judge.on(part)
-    found = []
-    for rows in part.pieces():
+
+    def summed(rows: slice) -> Sums:
         values = own.settled(own.columns(theta, rows), part.weights[rows], part.first + rows.start)
-        clusters = None if part.clusters is None else part.clusters[rows]
-        found.append(Sums.of(values, part.weights[rows], clusters))
-    return Sums.together(found)
+        return Sums.of(values, *part.counted_by(rows))
+
+    return Sums.together(part.over_pieces(summed))
 
 
 def _extreme_targets(part: Records) -> tuple[float, float]:
@@ -315,10 +314,9 @@ def _powers_of(
     """Return the powers of some records."""
     own = judge if part is judge.records else judge.on(part)
 
-    def each() -> Iterator[Powers]:
-        for rows in part.pieces():
-            values, weights = own.columns(theta, rows), part.weights[rows]
-            values = own.settled(values, weights, part.first + rows.start)
-            yield Powers.of(values, weights, of=of, mean=mean, most=most)
+    def powers(rows: slice) -> Powers:
+        values, weights = own.columns(theta, rows), part.weights[rows]
+        values = own.settled(values, weights, part.first + rows.start)
+        return Powers.of(values, weights, of=of, mean=mean, most=most)
 
-    return Powers.together(each(), most)
+    return Powers.together(part.over_pieces(powers), most)

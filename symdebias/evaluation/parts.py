@@ -22,6 +22,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._rows import Rows, counted_from
+from symdebias.codegen.parallel import over_items
 from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, distance_of, release_of
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
@@ -187,34 +188,50 @@ class _Blocks:
     noise_scale: Any
     check: Callable[..., Records]
 
-    def rows(self, rows: slice | IntegerArray, first: int = 0, *, knows_weights: bool = False) -> Records:
-        """Return some records, checked; `first` is the row of the first of consecutive ones.
+    def rows(self, rows: slice | IntegerArray) -> Records:
+        """Return some records, checked."""
+        return self._checked(self._read(rows))
+
+    def _read(self, rows: slice | IntegerArray) -> dict[str, Any]:
+        """Return some records as they are."""
+        every = {
+            "X": self.X, "y": self.y, "sample_weight": self.weights, "clusters": self.clusters, "offset": self.offset,
+            "noise_scale": self.noise_scale,
+        }  # fmt: skip
+        return {name: None if column is None else column[rows] for name, column in every.items()}
+
+    def _checked(self, read: dict[str, Any], first: int = 0, *, knows_weights: bool = False) -> Records:
+        """Return records that were read, checked; `first` is the row of the first of consecutive ones.
 
         `knows_weights` is as for `Records.checked`.
         """
-        offset = None if self.offset is None else self.offset[rows]
-        scales = None if self.noise_scale is None else self.noise_scale[rows]
-        y = None if self.y is None else self.y[rows]
-        weights = None if self.weights is None else self.weights[rows]
+        clusters, weights = read.pop("clusters"), read.pop("sample_weight")
         present = None if weights is None or not weights.any() else weights
-        found = self.check(
-            self.X[rows], y, offset=offset, noise_scale=scales, sample_weight=present, knows_weights=knows_weights
-        )
+        found = self.check(**read, sample_weight=present, knows_weights=knows_weights)
         if weights is not None:
             found = replace(found, weights=weights)
-        return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=first)
+        return replace(found, clusters=clusters, first=first)
 
-    def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
-        """Yield what a function says of each block that has weight, in order."""
+    def _each_read(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the first row of each block, and the block."""
         count = len(self.X)
         for start in range(0, count, ROWS):
             with counted_from(start):
+                read = self._read(slice(start, min(start + ROWS, count)))
+            yield start, read
+
+    def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
+        """Yield what a function says of each block that has weight, in order: blocks are read one after another."""
+
+        def said(one: tuple[int, dict[str, Any]]) -> tuple[Any, ...]:
+            start, read = one
+            with counted_from(start):
                 # Of weights those of records at equal distances told enough.
-                block = self.rows(slice(start, min(start + ROWS, count)), start, knows_weights=True)
-                has_weight = bool(block.weights.any())
-                said = work(block) if has_weight else None
-            if has_weight:
-                yield said
+                block = self._checked(read, start, knows_weights=True)
+                return (work(block),) if block.weights.any() else ()
+
+        for found in over_items(self._each_read(), said):
+            yield from found
 
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of each block, put together."""

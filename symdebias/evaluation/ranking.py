@@ -401,9 +401,9 @@ def _apart(nodes: FloatArray) -> FloatArray:
 
 def _among(part: Records, *, judge: AreaUnderCurve, theta: FloatArray) -> Pairs:
     own = judge if part is judge.records else judge.on(part)
-    return functools.reduce(
-        functools.partial(_together, pairs=own.pairs), (own.among(theta, rows) for rows in part.pieces())
-    )
+    pieces = part.over_pieces(functools.partial(own.among, theta))
+    found: Pairs = functools.reduce(functools.partial(_together, pairs=own.pairs), pieces)
+    return found
 
 
 def _together(*parts: Pairs, pairs: PairSigns) -> Pairs:
@@ -418,7 +418,11 @@ def _together(*parts: Pairs, pairs: PairSigns) -> Pairs:
 
 def _labels(part: Records, *, judge: AreaUnderCurve) -> Sums:
     positives = judge.positives if part is judge.records else part.positives()
-    return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights, part.clusters)
+
+    def summed(rows: slice) -> Sums:
+        return Sums.of(np.stack([positives[rows], 1 - positives[rows]], axis=1), *part.counted_by(rows))
+
+    return Sums.together(part.over_pieces(summed))
 
 
 def area_under_curve(

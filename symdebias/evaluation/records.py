@@ -28,6 +28,7 @@ from symdebias._rows import Rows, without_far
 from symdebias._tails import LongTails, farthest, tail_count
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
+from symdebias.codegen.parallel import over_items
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.evaluation.error_law import ErrorLaw
@@ -268,9 +269,13 @@ class Records:
         """Return what has errors name the rows of these records by what they are among all."""
         return nullcontext()
 
-    def pieces(self) -> list[slice]:
-        """Return the records that are judged at a time."""
-        return [slice(start, min(start + ROWS, len(self))) for start in range(0, len(self), ROWS)]
+    def over_pieces(self, work: Callable[[slice], Any]) -> Iterator[Any]:
+        """Yield what a function says of the rows of each piece of these records, in order, on all cores."""
+        return over_items((slice(start, min(start + ROWS, len(self))) for start in range(0, len(self), ROWS)), work)
+
+    def counted_by(self, rows: slice) -> tuple[FloatArray, IntegerArray | None]:
+        """Return the weights of some records, and their clusters where there are any."""
+        return self.weights[rows], None if self.clusters is None else self.clusters[rows]
 
     @property
     def some(self) -> slice | IntegerArray:
@@ -657,8 +662,11 @@ def release_of(model: Any, release: Any, *, has_scales: bool = False) -> Release
 
 
 def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:
-    found = work(part)
-    return np.asarray((part.weights if power == 1 else part.weights**power) @ found)
+    def weighed(rows: slice) -> FloatArray:
+        some = part.only(rows)
+        return np.asarray((some.weights if power == 1 else some.weights**power) @ work(some))
+
+    return np.asarray(added(*part.over_pieces(weighed)))
 
 
 def added(*parts: Any) -> Any:

@@ -16,6 +16,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.numeric import numeric
+from symdebias.codegen.parallel import over_chunks
 from symdebias.evaluation.records import Records, added
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, SphericalNoise
@@ -138,21 +139,24 @@ class ReleasedScores:
         by_column, known = np.zeros((2, matrix.shape[1]))
         np.add.at(by_column, design.linear_columns, at)
         np.add.at(known, design.linear_columns, at * public)
-        linear, bound = np.empty(len(matrix)), 0.0 if known.any() else abs(float(constant))
+        linear = np.empty(len(matrix))
         coded = [(column, column.rows(len(theta)) @ theta) for column in design.categorical]
         coded = [(column, values) for column, values in coded if values.any()]
         codes: list[IntegerArray] = [np.empty(len(matrix), dtype=np.int64) for _ in coded]
-        step = _rows_at_once(matrix.shape[1])
-        for start in range(0, len(matrix), step):
-            rows = slice(start, start + step)
+
+        def filled(rows: slice) -> float:
+            """Fill in scores and codes of some rows, and return the largest size of what has no noise in the former."""
             block = matrix[rows]
             np.matmul(block, by_column, out=linear[rows])
             linear[rows] += constant
-            if known.any():
-                sizes = np.abs(block @ known + constant)[records.weights[rows] > 0]
-                bound = max(bound, float(sizes.max(initial=0.0)))
             for own, (column, _) in zip(codes, coded, strict=True):
                 own[rows] = block[:, column.column].astype(np.int64)
+            if not known.any():
+                return abs(float(constant))
+            sizes = np.abs(block @ known + constant)[records.weights[rows] > 0]
+            return float(sizes.max(initial=0.0))
+
+        bound = max(over_chunks(len(matrix), filled, _rows_at_once(matrix.shape[1])), default=0.0)
         for group, (_, mechanism) in enumerate(release.groups):
             parameters = at[[part.group == group for part in design.linear]]
             if parameters.any():
@@ -493,20 +497,23 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
 def _first_moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[float, float, float, float, float]:
     """Return the weighted sum of estimates, their extremes, a bound, and the noise."""
     scores = ReleasedScores.of(part, theta)
-    total, low, high = 0.0, math.inf, -math.inf
-    for own, target, weights in _at_a_time(part, scores):
-        first = own.estimates - target if is_residual else own.estimates
-        total += float(weights @ first)
+
+    def looked(rows: slice) -> tuple[float, float, float]:
+        own, weights = scores.taken(rows), part.weights[rows]
+        first = own.estimates - part.target[rows] if is_residual else own.estimates
+        total = float(weights @ first)
         if not weights.all():
             first = first[weights > 0]
-        low, high = min(low, float(first.min(initial=math.inf))), max(high, float(first.max(initial=-math.inf)))
+        return total, float(first.min(initial=math.inf)), float(first.max(initial=-math.inf))
+
+    totals, lows, highs = zip(*over_chunks(len(part), looked, _NUMBERS), strict=True)
     bound = scores.bound
     if is_residual and part.release.target_noise is None:
         bound += float(np.abs(part.target[part.weights > 0]).max(initial=0.0))
     elif is_residual:
         declared = part.release.target_radius
         bound += math.inf if declared is None else declared
-    return total, low, high, bound, scores.noise
+    return math.fsum(totals), min(lows), max(highs), bound, scores.noise
 
 
 def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> FloatArray:
@@ -514,20 +521,17 @@ def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, midd
     # About the mean: squares of numbers far from 0 leave nothing of how these vary.
     noise = part.release.target_noise if is_residual else None
     extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
-    total = np.zeros(4)
-    for own, target, weights in _at_a_time(part, ReleasedScores.of(part, theta)):
-        squares = replace(own, linear=own.linear - target - middle if is_residual else own.linear - middle).squares
+    scores = ReleasedScores.of(part, theta)
+
+    def looked(rows: slice) -> FloatArray:
+        own, weights = scores.taken(rows), part.weights[rows]
+        away = own.linear - part.target[rows] if is_residual else own.linear
+        squares = replace(own, linear=away - middle).squares
         squares -= extra
         weighed = weights * squares
-        total += weights @ squares, weights @ weighed, weighed @ weighed, weights @ weights
-    return total
+        return np.array([weights @ squares, weights @ weighed, weighed @ weighed, weights @ weights])
 
-
-def _at_a_time(part: Records, scores: ReleasedScores) -> Iterator[tuple[ReleasedScores, FloatArray, FloatArray]]:
-    """Yield the scores, targets and weights of some records after the others: columns of all of them take room."""
-    for start in range(0, len(part), _NUMBERS):
-        rows = slice(start, start + _NUMBERS)
-        yield scores.taken(rows), part.target[rows], part.weights[rows]
+    return np.asarray(added(*over_chunks(len(part), looked, _NUMBERS)))
 
 
 def _estimates(part: Records, theta: FloatArray, is_residual: bool) -> FloatArray:

@@ -197,9 +197,9 @@ class Signs:
         """Return smoothed signs of scores."""
         return np.sign(scores)
 
-    def steps(self, theta: FloatArray) -> FloatArray:
-        """Return unbiased estimates of the smoothed signs of the scores of the records."""
-        return self.at(theta, slice(None))[:, 0]
+    def steps(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return unbiased estimates of the smoothed signs of the scores of some records."""
+        return self.at(theta, rows)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,9 @@ class SmoothSigns(Signs):
     def _steps_at(self, theta: FloatArray, scores: FloatArray) -> FloatArray:
         return self._step(theta).slope(scores)
 
-    def steps(self, theta: FloatArray) -> FloatArray:
+    def steps(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return unbiased estimates of slopes, damped by the noise."""
-        return self.scores[theta.tobytes()].slope(self._step(theta))
+        return self.scores[theta.tobytes()].taken(rows).slope(self._step(theta))
 
     def _step(self, theta: FloatArray) -> Surrogate:
         return _damped(self.smooth, self.spread(theta).noise)
@@ -492,17 +492,25 @@ def _noise_of_squares(part: Records, *, theta: FloatArray) -> FloatArray:
 
 def _wave_sums(part: Records, *, theta: FloatArray, frequency: float, middle: float) -> Sums:
     """Return the sums of unbiased estimates of cos(w (u - middle)) at true scores u."""
-    scores = ReleasedScores.of(part, theta).less(middle)
-    (wave,) = scores.waves(frequency, 1)
-    return Sums.of(wave.real[:, None], part.weights, part.clusters)
+    scores = ReleasedScores.of(part, theta)
+
+    def summed(rows: slice) -> Sums:
+        (wave,) = scores.taken(rows).less(middle).waves(frequency, 1)
+        return Sums.of(wave.real[:, None], *part.counted_by(rows))
+
+    return Sums.together(part.over_pieces(summed))
 
 
 def _label_sums(part: Records, *, signs: Signs, theta: FloatArray) -> Sums:
     """Return the sums of labels, and of labels times smoothed signs of their scores."""
     own = signs if part is signs.records else signs.on(part)
     labels = part.signs_of_labels()
-    values = np.stack([labels, labels * own.steps(theta)], axis=1)
-    return Sums.of(values, part.weights, part.clusters)
+
+    def summed(rows: slice) -> Sums:
+        values = np.stack([labels[rows], labels[rows] * own.steps(theta, rows)], axis=1)
+        return Sums.of(values, *part.counted_by(rows))
+
+    return Sums.together(part.over_pieces(summed))
 
 
 def _scores_at(part: Records, thetas: Iterable[bytes]) -> dict[bytes, ReleasedScores]:
