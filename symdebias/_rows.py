@@ -54,6 +54,8 @@ class Rows:
         What the columns are called where they were read by name.
     array : array of shape (n,) or (n, p), or None
         Of any real type and layout: what they are the rows of, where they are those of one and are not made of it.
+    end : callable, or None
+        Raises where a source whose last row was read, and is not used any more, has more of them.
 
     Examples
     --------
@@ -74,6 +76,12 @@ class Rows:
         self.ends: tuple[FloatArray, FloatArray] | None = None
         self.names: tuple[str, ...] | None = None
         self.array: np.ndarray[Any, Any] | None = None
+        self.end: Callable[[], None] | None = None
+
+    def require_end(self) -> None:
+        """Raise ValueError where a source whose last row was read, and is not used any more, has more of them."""
+        if self.end is not None:
+            self.end()
 
     def require_places(self, columns: Sequence[str] | None) -> None:
         """Raise ValueError where a column of the release was read by its name into another place than it has there."""
@@ -393,6 +401,12 @@ def counted_from(
 def has_any_row(source: Any) -> bool:
     """Whether single rows of rows, or of an array, are at hand."""
     return not isinstance(source, Rows) or source.has_any_row
+
+
+def require_as_many(X: Any, y: Any) -> None:
+    """Raise ValueError where there is not one target for each record."""
+    if y is not None and np.ndim(y) == 1 and len(y) != len(X):
+        raise ValueError(f"y has {len(y)} entries, but X has {len(X)} rows. Pass one per record.")
 
 
 def at_once(*sources: Any) -> int:

@@ -174,8 +174,6 @@ def test_what_is_read_in_order_is_not_shuffled_nor_taken_as_a_whole(released):
     corrected = sd.debias(sd.losses.exponential(), noised.release)
     with pytest.raises(ValueError, match='Give order="given" where its rows stand in no particular order'):
         sd.sgd(corrected, in_order(noised.X), noised.y)
-    with pytest.raises(ValueError, match=r"draws the records of a step from everywhere.*to_memory_map"):
-        sd.dp_lssgd(sd.losses.logistic(), in_order(noised.X), noised.y, epsilon=1, delta=1e-5, adjacency="replace-one")
 
 
 @pytest.mark.parametrize("source", [Rows.of_array, in_order])
