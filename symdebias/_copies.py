@@ -58,7 +58,8 @@ def at_hand(X: Any, y: Any) -> tuple[Any, Any]:
         There is no room.
     """
     given = [X, y]
-    places = [place for place, source in enumerate(given) if not has_any_row(source)]
+    # What is empty is refused by whoever checks it.
+    places = [place for place, source in enumerate(given) if not has_any_row(source) and len(source)]
     if not places:
         return X, y
     require_as_many(X, y)

@@ -407,6 +407,15 @@ def has_any_row(source: Any) -> bool:
     return not isinstance(source, Rows) or source.has_any_row
 
 
+def require_vector(y: Any) -> None:
+    """Raise ValueError where targets that are read by blocks have columns."""
+    if isinstance(y, Rows) and y.ndim != 1:
+        raise ValueError(
+            f"y must have one dimension; its shape is {y.shape}, and it is read by blocks. Name the column as target= "
+            "where it is read, or yield targets of shape (m,)."
+        )
+
+
 def require_as_many(X: Any, y: Any) -> None:
     """Raise ValueError where there is not one target for each record."""
     if y is not None and np.ndim(y) == 1 and len(y) != len(X):

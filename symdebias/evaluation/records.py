@@ -25,6 +25,7 @@ from symdebias._arrays import (
 )
 from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
+from symdebias._table_rows import first_row
 from symdebias._tails import LongTails, farthest, tail_count
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
@@ -161,7 +162,7 @@ class Records:
         if coupling is None:
             in_columns, matrix = release, released_columns(release, X)
         else:
-            in_columns = release.in_columns((X if isinstance(X, Rows) else release.design_matrix(X)).shape[1])
+            in_columns = release.in_columns(release.design_matrix(first_row(X), check_finite=False).shape[1])
             matrix, target = released_vectors(release, X, y)
         rows = len(matrix)
         scales = None
@@ -680,6 +681,7 @@ def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatA
     matrix = X if isinstance(X, Rows) else released_array(release, X, check_finite=True)
     if isinstance(matrix, Rows):
         matrix.require_places(release.columns)
+        released_array(release, first_row(matrix), check_finite=False)
     longer, name = with_known_term(release, matrix.shape[1])
     place = longer.design(matrix.shape[1] + 1).parameters.index(name)
     return longer, with_column(matrix, as_offset(offset, len(matrix))), place

@@ -14,7 +14,7 @@ import numpy as np
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray, weights_array
 from symdebias._domains import COUNT, check_choice, check_flag, shown
-from symdebias._rows import Rows, in_memory, require_as_many
+from symdebias._rows import Rows, in_memory, require_as_many, require_vector
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
@@ -128,7 +128,13 @@ class Debiased(_base.BaseEstimator):
         """
         X, others = of_memory_map(data[0]) if is_long(data[0]) else data[0], data[1:]
         if isinstance(X, Rows):
+            require_vector(others[0] if others else None)
             self._remember_rows(X, *others, reset=options["reset"])
+            least = options.get("ensure_min_samples", 1)
+            if len(X) < least:
+                raise ValueError(
+                    f"X has {len(X)} records, and {type(self).__name__} needs {least} at least. Pass more of them."
+                )
             return (X, *others) if others else X
         data = X, *map(in_memory, others)
         options |= {"dtype": np.float64, "order": "C"}
@@ -191,7 +197,7 @@ class Debiased(_base.BaseEstimator):
         """Return the number of columns of an array, which the solver checks: what is read by blocks stays there."""
         if isinstance(X, (Rows, np.ndarray)) and len(X.shape) == 2 and X.shape[1]:
             return int(X.shape[1])
-        return int(_arrays.features_array(X).shape[1])
+        return int(_arrays.features_array(X[:1] if isinstance(X, Rows) else X).shape[1])
 
     def _loss_of(self, number_of_classes: int | None) -> Loss:
         """Return the declared loss, by name or as it is."""

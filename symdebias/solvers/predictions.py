@@ -206,7 +206,8 @@ class Predictor:
             known = self.release.columns
             X.require_places(None if known is None else self.release.categories.collected(known))
         found = []
-        for start in range(0, count, _AT_ONCE):
+        # What is empty is refused as some of it.
+        for start in range(0, max(count, 1), _AT_ONCE):
             rows = slice(start, min(start + _AT_ONCE, count))
             with counted_from(start):
                 found.append(work(rows, some_of(X, rows)))
