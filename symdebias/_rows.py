@@ -54,6 +54,8 @@ class Rows:
         What the columns are called where they were read by name.
     array : array of shape (n,) or (n, p), or None
         Of any real type and layout: what they are the rows of, where they are those of one and are not made of it.
+    end : callable, or None
+        Raises where a source whose last row was read, and is not used any more, has more of them.
 
     Examples
     --------
@@ -74,6 +76,12 @@ class Rows:
         self.ends: tuple[FloatArray, FloatArray] | None = None
         self.names: tuple[str, ...] | None = None
         self.array: np.ndarray[Any, Any] | None = None
+        self.end: Callable[[], None] | None = None
+
+    def require_end(self) -> None:
+        """Raise ValueError where a source whose last row was read, and is not used any more, has more of them."""
+        if self.end is not None:
+            self.end()
 
     def require_places(self, columns: Sequence[str] | None) -> None:
         """Raise ValueError where a column of the release was read by its name into another place than it has there."""
@@ -143,7 +151,11 @@ class Rows:
 
     def mean_squares(self) -> FloatArray:
         """Return the means of the squares of each column."""
-        return np.asarray(sum(self.over_blocks(lambda part: (part**2).sum(axis=0))) / len(self))
+        step, total = at_once(self), np.zeros(self.shape[1:])
+        for start in range(0, len(self), step):
+            part = self[start : start + step]
+            total += np.einsum("i...,i...->...", part, part)
+        return np.asarray(total / len(self))
 
     @property
     def has_any_row(self) -> bool:
@@ -393,6 +405,21 @@ def counted_from(
 def has_any_row(source: Any) -> bool:
     """Whether single rows of rows, or of an array, are at hand."""
     return not isinstance(source, Rows) or source.has_any_row
+
+
+def require_vector(y: Any) -> None:
+    """Raise ValueError where targets that are read by blocks have columns."""
+    if isinstance(y, Rows) and y.ndim != 1:
+        raise ValueError(
+            f"y must have one dimension; its shape is {y.shape}, and it is read by blocks. Name the column as target= "
+            "where it is read, or yield targets of shape (m,)."
+        )
+
+
+def require_as_many(X: Any, y: Any) -> None:
+    """Raise ValueError where there is not one target for each record."""
+    if y is not None and np.ndim(y) == 1 and len(y) != len(X):
+        raise ValueError(f"y has {len(y)} entries, but X has {len(X)} rows. Pass one per record.")
 
 
 def at_once(*sources: Any) -> int:

@@ -85,7 +85,7 @@ def rows_of_table(
 def first_row(X: Any) -> Any:
     """Return what has the columns of X, without its other rows where these would be copied: an array, table or rows."""
     if isinstance(X, (np.ndarray, Rows)):
-        return X[:1] if X.ndim == 2 else X
+        return X[:1] if X.ndim == 2 or isinstance(X, Rows) else X
     return _tables.take_rows(X, np.arange(1)) if _tables.is_table(X) and _tables.number_of_rows(X) else X
 
 

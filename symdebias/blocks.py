@@ -22,10 +22,11 @@ import numpy as np
 from symdebias import _files
 from symdebias._arrays import FloatArray, check_same_index, features_array, is_table, real_array
 from symdebias._columns import Table
+from symdebias._copies import write_rows
 from symdebias._domains import check_name, is_list, shown
 from symdebias._parquet import ParquetColumns, numbers, paths_of
 from symdebias._randomness import generator
-from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
+from symdebias._rows import WINDOW, Rows, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release, Schema
 from symdebias.release.collecting import names_collected
@@ -183,8 +184,12 @@ def from_iterator(
     stream = _Stream(blocks, _Form(release, names, target))
     count, width, has_target = stream.measured()
     X = Rows((count, width), lambda rows: stream.read(rows)[0])
-    X.names = names
-    return X, Rows((count,), lambda rows: stream.read(rows)[1]) if has_target else None
+    X.names, X.end = names, stream.require_end
+    if not has_target:
+        return X, None
+    y = Rows((count,), lambda rows: stream.read(rows)[1])
+    y.end = stream.require_end
+    return X, y
 
 
 def _named(columns: Iterable[str]) -> tuple[str, ...]:
@@ -379,6 +384,12 @@ class _Stream:
         if self._position > self._count:
             raise _unequal(f"more than {self._count:,}", self._count)
 
+    def require_end(self) -> None:
+        """Raise ValueError where a pass that has come to the last record, which nobody uses any more, has more."""
+        with self._lock, counted_from(0, by_source=True):
+            self._kept.clear()
+            self._require_end()
+
     def _require_end(self) -> None:
         """Raise ValueError where a pass that has come to the last record has more of them.
 
@@ -472,8 +483,7 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
     def write(stream: BinaryIO) -> None:
         header = {"descr": "<f8", "fortran_order": False, "shape": rows.shape}
         np.lib.format.write_array_header_1_0(stream, header)
-        for block in blocks_of(rows):
-            stream.write(np.ascontiguousarray(block, dtype="<f8").data)
+        write_rows([rows], [stream])
 
     _files.write_whole(path, write, _files.ARRAY)
     return np.load(_files.path_of(path), mmap_mode="r")

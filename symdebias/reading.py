@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, real_array, sums_and_minima, take_rows
-from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired
+from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired, require_as_many, require_vector
 from symdebias._table_rows import first_row, rows_of_table
 from symdebias.codegen.parallel import CHUNK
 from symdebias.correction import Correction
@@ -88,11 +88,11 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
         As for `Records.of`.
     """
     count = len(X)
+    require_vector(y)
     if has_rows(y) and y.ndim != 1:
         # Of a block the message would name the shape.
         correction.checked_target(y, count)
-    if y is not None and np.ndim(y) == 1 and len(y) != count:
-        raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
+    require_as_many(X, y)
     columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
     columns.require_places((correction.collected or correction.release).columns)
     target = y

@@ -31,6 +31,7 @@ LAYERS = [
         "_loss_names",
         "_metric_names",
         "_rows",
+        "_copies",
         "_table_rows",
         "_parquet",
         "_progress",

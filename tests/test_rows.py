@@ -174,8 +174,68 @@ def test_what_is_read_in_order_is_not_shuffled_nor_taken_as_a_whole(released):
     corrected = sd.debias(sd.losses.exponential(), noised.release)
     with pytest.raises(ValueError, match='Give order="given" where its rows stand in no particular order'):
         sd.sgd(corrected, in_order(noised.X), noised.y)
-    with pytest.raises(ValueError, match=r"draws the records of a step from everywhere.*to_memory_map"):
-        sd.dp_lssgd(sd.losses.logistic(), in_order(noised.X), noised.y, epsilon=1, delta=1e-5, adjacency="replace-one")
+
+
+@pytest.mark.parametrize("read", [Rows.of_array, in_order])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda corrected, X, y: sd.m_estimate(corrected, X, y),
+        lambda corrected, X, y: sd.sgd(corrected, X, y, order="given"),
+        lambda corrected, X, y: corrected.mean_loss([1.0, 0.0], X, y),
+        lambda corrected, X, y: sd.literature.naive(sd.losses.least_squares(), corrected.release, X, y),
+        lambda corrected, X, y: sd.output_perturbation(
+            sd.losses.logistic(), X, y, epsilon=1.0, adjacency="replace-one", record_radius=1.0, l2=0.1
+        ),
+        lambda corrected, X, y: sd.dp_lssgd(
+            sd.losses.logistic(), X, y, epsilon=1.0, delta=1e-5, adjacency="replace-one", record_radius=1.0
+        ),
+        lambda corrected, X, y: sd.evaluation.cross_validate(
+            {"one": lambda X, y: [1.0, 0.0]}, X, y, release=corrected.release, metric="squared_error"
+        ),
+        lambda corrected, X, y: sd.evaluation.cross_validate(
+            {"one": lambda X, y, offset: [1.0, 0.0]}, X, y, release=corrected.release, metric="squared_error",
+            offset=np.zeros(len(X)),
+        ),
+        lambda corrected, X, y: sd.DebiasedRegressor().fit(X, y),
+    ],
+)  # fmt: skip
+def test_rows_of_another_shape_are_refused_as_arrays_are(call, read):
+    """And not for being read by blocks."""
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    X, y = np.full((50, 2), 0.1), np.ones(50)
+    with pytest.raises(ValueError, match="X must have two dimensions"):
+        call(corrected, read(y), read(y))
+    with pytest.raises(ValueError, match="y must have one dimension"):
+        call(corrected, read(X), read(X))
+    with pytest.raises(ValueError, match=r"X is empty|needs 2 at least"):
+        call(corrected, read(X[:0]), read(y[:0]))
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(1, 2, 400)])
+def test_targets_too_large_for_squares_are_refused_by_blocks_too(weights):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = X[:, 0].copy()
+    y[300] = 1e200
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    for given in ((X, y), (in_order(X), in_order(y))):
+        with pytest.raises(ValueError, match="y has a value in row 300 that is too large"):
+            sd.m_estimate(corrected, *given, sample_weight=weights)
+
+
+def test_no_rows_have_no_predictions():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    fit = sd.m_estimate(corrected, X, X[:, 0])
+    for call in (fit.predict, fit.predict_interval, lambda rows: fit.score(rows, np.zeros(0))):
+        with pytest.raises(ValueError, match="X is empty"):
+            call(in_order(X[:0]))
+
+
+def test_mean_squares_are_those_of_the_array():
+    array = np.random.default_rng(0).normal(size=(WINDOW + 7, 3))
+    for rows in (Rows.of_array(array), in_order(array)):
+        np.testing.assert_allclose(rows.mean_squares(), (array**2).mean(axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("source", [Rows.of_array, in_order])

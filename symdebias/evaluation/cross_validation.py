@@ -10,10 +10,11 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray, take_rows
 from symdebias._blas import one_thread
+from symdebias._copies import at_hand
 from symdebias._domains import Integer, check_flag, kind_or_value
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
-from symdebias._rows import Rows, has_any_row, in_memory
+from symdebias._rows import Rows, in_memory
 from symdebias.evaluation.estimate import (
     OF_ORDER,
     WITH_THRESHOLD,
@@ -174,9 +175,17 @@ def cross_validate(
         Every candidate was refused.
     TypeError, ValueError
         An argument or the data do not fit. Such errors of a candidate are not caught.
+    OSError
+        There is no room for a copy of records that are read in order.
 
     Notes
     -----
+    Parts are of records from everywhere. Those of `symdebias.blocks.from_parquet` and `symdebias.blocks.from_iterator`
+    are copied once, by one pass, to a file without a name in the folder for temporary ones (`tempfile.gettempdir`,
+    which the environment variable TMPDIR names): 8 bytes for each number of X and y. It is gone with the process or
+    with the last of what reads it, such as rows that a candidate keeps or an error that is looked at. Where that folder
+    is a part of memory, name another.
+
     Only released records are used, so that it costs no privacy. All candidates are judged by one corrected metric: a
     surrogate is designed once, for the widest range and the largest noise among them, so that their differences are
     paired. For metrics of signs and ranks (accuracy, precision, recall, f1 at a threshold of 0, and roc_auc), which do
@@ -208,9 +217,7 @@ def cross_validate(
     progress = check_flag("progress", progress)
     check_candidates(candidates, "sd.m_estimate")
     check_options(metric, radius, label_model, threshold)
-    # What is no release is refused below.
-    stays = isinstance(release, Release) and release.coupling is None and offset is None
-    X, y = _at_hand(X, y, stays=stays)
+    X, y = _at_hand(release, X, y)
     records = Records.checked(
         None, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
@@ -480,20 +487,10 @@ def _some_of(values: Any, rows: IntegerArray) -> Any:
     return values.only(rows) if isinstance(values, Rows) else take_rows(values, rows)
 
 
-def _at_hand(X: Any, y: Any, *, stays: bool) -> tuple[Any, Any]:
-    """Return records whose parts are read where they are, and targets, one number for each, in memory.
-
-    `stays` says whether the columns that are judged are read where the records are.
-
-    Raises
-    ------
-    ValueError
-        They are read from a beginning to an end.
-    """
-    if not (has_any_row(X) and has_any_row(y)):
-        raise ValueError(
-            "cross_validate holds out records from everywhere, and these are read from a beginning to an end. Copy "
-            "them by symdebias.blocks.to_memory_map; symdebias.distributed.cross_validate takes partitions."
-        )
-    is_long_map = isinstance(X, np.memmap) and len(X) > ROWS and stays
-    return of_memory_map(X) if is_long_map else X, in_memory(y)
+def _at_hand(release: Release, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return records whose parts are read where they are, of a source that is read in order in a copy, and targets."""
+    if isinstance(X, Rows) and isinstance(release, Release):
+        # A copy has no names; what is no release is refused where records are checked.
+        X.require_places(release.columns)
+    X, y = at_hand(X, y)
+    return of_memory_map(X) if isinstance(X, np.memmap) and len(X) > ROWS else X, in_memory(y)

@@ -21,7 +21,7 @@ from symdebias._arrays import (
     label_array,
     weights_array,
 )
-from symdebias._rows import Rows, counted_from
+from symdebias._rows import Rows, counted_from, require_as_many
 from symdebias.codegen.parallel import over_items
 from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, distance_of, release_of
 from symdebias.release import Release
@@ -275,8 +275,7 @@ def checked_records(
             noise_scale=noise_scale,
         ).require_several()  # fmt: skip
     count = len(X)
-    if y is not None and np.ndim(y) == 1 and len(y) != count:
-        raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
+    require_as_many(X, y)
     check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset, noise_scale=noise_scale)
     if isinstance(X, Rows):
         X.require_places(release_of(model, release, has_scales=noise_scale is not None).columns)

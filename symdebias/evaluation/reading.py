@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import reading, records
-from symdebias._arrays import FloatArray, column_names, is_table
+from symdebias._arrays import FloatArray, column_names, is_table, target_array
 from symdebias._rows import Rows, at_once, counted_from
 from symdebias._table_rows import rows_of_table
 from symdebias._tables import number_of_rows
@@ -53,6 +53,55 @@ def released_columns(release: Release, X: Any) -> FloatArray | Rows:
         return release.design_matrix(part, check_finite=False)
 
     return Rows.made_of(columns, checked)
+
+
+def released_vectors(release: Release, X: Any, y: Any) -> tuple[FloatArray | Rows, FloatArray]:
+    """Return released records of one vector as `Release.columns_of` does, columns of `Rows` as rows that are read.
+
+    Parameters
+    ----------
+    release : Release
+        How they were noised, in one vector.
+    X : array of shape (n, p), table or Rows
+        The records.
+    y : array of shape (n,), or None
+        What was released as their targets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They do not fit.
+    """
+    if not isinstance(X, Rows):
+        return release.columns_of(X, y)
+    X.require_places(release.columns)
+    own = None if y is None else target_array(y, rows=len(X))
+    target, step = np.empty(len(X)), at_once(X)
+
+    def columns_of(rows: Any, *, check_finite: bool) -> tuple[FloatArray, FloatArray]:
+        return release.columns_of(X[rows], None if own is None else own[rows], check_finite=check_finite)
+
+    for start in range(0, len(X), step):
+        rows = slice(start, min(start + step, len(X)))
+        with counted_from(start):
+            target[rows] = columns_of(rows, check_finite=True)[1]
+
+    def columns(rows: Any) -> FloatArray:
+        return columns_of(rows, check_finite=False)[0]
+
+    shape = len(X), columns(slice(0, 1)).shape[1]
+    return Rows(shape, columns, columns if X.has_any_row else None), target
+
+
+def with_column(matrix: FloatArray | Rows, column: FloatArray) -> FloatArray | Rows:
+    """Return columns with one more, which is an array of shape (n,), the last; those of `Rows` as rows."""
+    if not isinstance(matrix, Rows):
+        return np.column_stack([matrix, column])
+
+    def joined(rows: Any) -> FloatArray:
+        return np.column_stack([matrix[rows], column[rows]])
+
+    return Rows((len(matrix), matrix.shape[1] + 1), joined, joined if matrix.has_any_row else None)
 
 
 def _of_table(release: Release, X: Any) -> FloatArray | Rows | None:

@@ -25,6 +25,7 @@ from symdebias._arrays import (
 )
 from symdebias._domains import LabelSet
 from symdebias._rows import Rows, without_far
+from symdebias._table_rows import first_row
 from symdebias._tails import LongTails, farthest, tail_count
 from symdebias.checks.targets import labels_off
 from symdebias.checks.weights import refuse_weights_of_noise
@@ -33,7 +34,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.links import link_of
-from symdebias.evaluation.reading import released_columns
+from symdebias.evaluation.reading import released_columns, released_vectors, with_column
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.losses import Loss, least_squares
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -157,10 +158,13 @@ class Records:
                 "fit.predict(X, offset=...)."
             )
         coupling = release.coupling
-        matrix = released_columns(release, X) if coupling is None else release.design_matrix(X)
-        in_columns, target = release.in_columns(matrix.shape[1]), None
-        if coupling is not None:
-            matrix, target = release.columns_of(X, y)
+        matrix: FloatArray | Rows
+        target: FloatArray | None = None
+        if coupling is None:
+            in_columns, matrix = release, released_columns(release, X)
+        else:
+            in_columns = release.in_columns(release.design_matrix(first_row(X), check_finite=False).shape[1])
+            matrix, target = released_vectors(release, X, y)
         rows = len(matrix)
         scales = None
         if noise_scale is not None:
@@ -679,12 +683,16 @@ def extremes_of(*parts: tuple[float, float]) -> tuple[float, float]:
     return min(least for least, _ in parts), max(most for _, most in parts)
 
 
-def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray, int]:
+def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray | Rows, int]:
     """Return a release and its released columns with an offset as a column more, and the place of its parameter."""
-    matrix = released_array(release, X, check_finite=True)
+    # Rows are those of an array already.
+    matrix = X if isinstance(X, Rows) else released_array(release, X, check_finite=True)
+    if isinstance(matrix, Rows):
+        matrix.require_places(release.columns)
+        released_array(release, first_row(matrix), check_finite=False)
     longer, name = with_known_term(release, matrix.shape[1])
     place = longer.design(matrix.shape[1] + 1).parameters.index(name)
-    return longer, np.column_stack([matrix, as_offset(offset, len(matrix))]), place
+    return longer, with_column(matrix, as_offset(offset, len(matrix))), place
 
 
 def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ import numpy as np
 from symdebias import losses
 from symdebias._domains import shown
 from symdebias._loss_names import CATALOGUE, called_here, why_outside
+from symdebias._rows import in_memory
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Release
@@ -97,7 +98,7 @@ def decoded(y: Any, encoded_labels: Any) -> Any:
     ValueError
         They are not two or more different labels, or y has something else than their places.
     """
-    labels, places = np.asarray(encoded_labels), np.asarray(y)
+    labels, places = np.asarray(encoded_labels), np.asarray(in_memory(y))
     if labels.ndim != 1 or not 2 <= len(labels) == len(np.unique(labels)):
         raise ValueError(
             f"encoded_labels={shown(encoded_labels, 100)} does not list two or more different labels. Pass "

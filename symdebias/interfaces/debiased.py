@@ -14,10 +14,11 @@ import numpy as np
 from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray, weights_array
 from symdebias._domains import COUNT, check_choice, check_flag, shown
-from symdebias._rows import Rows, in_memory
+from symdebias._rows import Rows, in_memory, require_as_many, require_vector
 from symdebias.driver import debias
 from symdebias.interfaces.coding import loss_by_name
 from symdebias.losses import Loss
+from symdebias.reading import is_long, of_memory_map
 from symdebias.release import Release
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.predictions import Predictor
@@ -121,11 +122,44 @@ class Debiased(_base.BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None. Pass noised.y.")
 
     def _validated(self, *data: Any, **options: Any) -> Any:
-        """Return records without a release, checked by scikit-learn's own rules."""
+        """Return records without a release, checked by scikit-learn's own rules.
+
+        What is read by blocks is checked by the solver, and by what predicts, block by block; here its columns are.
+        """
+        X, others = of_memory_map(data[0]) if is_long(data[0]) else data[0], data[1:]
+        if isinstance(X, Rows):
+            require_vector(others[0] if others else None)
+            self._remember_rows(X, *others, reset=options["reset"])
+            least = options.get("ensure_min_samples", 1)
+            if len(X) < least:
+                raise ValueError(
+                    f"X has {len(X)} records, and {type(self).__name__} needs {least} at least. Pass more of them."
+                )
+            return (X, *others) if others else X
+        data = X, *map(in_memory, others)
         options |= {"dtype": np.float64, "order": "C"}
         if hasattr(_validation, "validate_data"):
             return _validation.validate_data(self, *data, **options)
         return self._validate_data(*data, **options)
+
+    def _remember_rows(self, X: Rows, y: Any = None, *, reset: bool) -> None:
+        """Keep the number and the names of the columns of records without a release, or hold them against the first.
+
+        Raises
+        ------
+        ValueError
+            There are other columns, or not one target for each record.
+        """
+        require_as_many(X, y)
+        self._remember_columns(X, reset=reset)
+        if reset and X.names is not None:
+            self.feature_names_in_ = np.array(X.names, dtype=object)
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and X.names is not None and list(known) != list(X.names):
+            raise ValueError(
+                f"X was read as the columns {', '.join(X.names):.200}, and {type(self).__name__} was fitted to "
+                f"{', '.join(known):.200}, in this order. Name the columns in that order."
+            )
 
     def _remember_columns(self, X: Any, *, reset: bool = True) -> None:
         """Keep the number and the names of the columns of released records, which the release checks by itself.
@@ -163,7 +197,7 @@ class Debiased(_base.BaseEstimator):
         """Return the number of columns of an array, which the solver checks: what is read by blocks stays there."""
         if isinstance(X, (Rows, np.ndarray)) and len(X.shape) == 2 and X.shape[1]:
             return int(X.shape[1])
-        return int(_arrays.features_array(X).shape[1])
+        return int(_arrays.features_array(X[:1] if isinstance(X, Rows) else X).shape[1])
 
     def _loss_of(self, number_of_classes: int | None) -> Loss:
         """Return the declared loss, by name or as it is."""
@@ -203,7 +237,10 @@ class Debiased(_base.BaseEstimator):
             return
         # No matrix of squares is made. What is too large to be squared is refused by the solver.
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X)
+            if isinstance(X, Rows):
+                squares = X.mean_squares()
+            else:
+                squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X)
         small = np.flatnonzero((squares > 0) & (squares * _MUCH < _L2_OF_TRUE_RECORDS))
         if small.size:
             names = getattr(self, "feature_names_in_", [f"number {place}" for place in range(len(squares))])

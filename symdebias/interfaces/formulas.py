@@ -16,6 +16,7 @@ from symdebias import _arrays, _optional
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
 from symdebias._domains import check_choice, shown
+from symdebias._rows import Rows
 from symdebias.driver import debias
 from symdebias.interfaces.coding import in_labels, labels_of, loss_by_name
 from symdebias.losses import Loss
@@ -36,6 +37,10 @@ _SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
 _CALLS = frozenset("C I log log2 log10 exp exp2 exp10 center scale poly bs cr cc cs".split())
 _LEARNED = frozenset("C center scale poly bs cr cc cs".split())
 _LONGEST = 10_000
+_BY_BLOCKS = (
+    "these records are read by blocks, and a formula takes a table in memory. Load them without in_memory=False, or "
+    "read them as a data frame; symdebias.m_estimate takes blocks, of the columns as they are."
+)
 _COLOURS = re.compile("\x1b\\[[0-9;]*m|[⧛⧚]")
 # A point that is no part of a number or a name, and a power of a name, which formulaic takes for the name.
 _ALL_COLUMNS = re.compile(r"(?<![\w.])\.(?![\w.])")
@@ -571,6 +576,8 @@ def _table(data: Any) -> Any:
     pandas = _optional.require("pandas", extra="formulas")
     if isinstance(data, Noised):
         return _joined_with_target(data, pandas)
+    if isinstance(data, Rows):
+        raise TypeError(_BY_BLOCKS)
     if not _arrays.is_table(data):
         raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
     _arrays.column_names(data)
@@ -587,6 +594,8 @@ def _as_pandas(table: Any, pandas: Any) -> Any:
 def _joined_with_target(noised: Noised, pandas: Any) -> Any:
     """Return noised records as one table, whose target has each of the names that it may be asked for by."""
     X, names = noised.X, noised.release.columns
+    if isinstance(X, Rows):
+        raise TypeError(_BY_BLOCKS)
     if not _arrays.is_table(X):
         if any(one.is_text for one in labels_of_groups(noised.release.groups, "sent").values()):
             raise TypeError(

@@ -301,8 +301,9 @@ def estimated(
     if not np.all(np.isfinite(metric)):
         checked.require_finite()
     # Moments without weights have told it.
-    is_told = known is not None and not len(checked.weights) and math.isfinite(known.moments.target_square)
-    if not is_told and not isinstance(checked.target, Rows):
+    is_finite = known is None or math.isfinite(known.moments.target_square)
+    is_told = known is not None and is_finite and not len(checked.weights)
+    if not is_finite or not (is_told or isinstance(checked.target, Rows)):
         require_squares(checked.target, "y")
     require_large_enough(checked, metric)
     require_small_enough(checked, metric)

@@ -89,7 +89,9 @@ def _sums(
         weighted = released if weight is None else weight * released
         plain = (np.ones(len(estimated)) if weight is None else weight) @ estimated
         cross += weighted @ estimated
-        square += float(weighted @ released)
+        # What is too large for a square is refused by whoever asks for it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            square += float(weighted @ released)
         for place, (multiplier, curved) in enumerate(wanted):
             if multiplier is None and place > 0:
                 continue

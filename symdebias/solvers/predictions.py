@@ -209,7 +209,7 @@ class Predictor:
             known = self.release.columns
             X.require_places(None if known is None else self.release.categories.collected(known))
         found = np.empty(0)
-        # Of no records it says what shape their numbers have.
+        # What is empty is refused as some of it.
         for start in range(0, max(count, 1), _AT_ONCE):
             rows = slice(start, min(start + _AT_ONCE, count))
             with counted_from(start):

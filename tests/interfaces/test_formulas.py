@@ -1,11 +1,13 @@
 """Formulas over released tables: columns with noise stand by themselves, others as formulaic expands them."""
 
+import dataclasses
 import sys
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sources import in_order
 
 import symdebias as sd
 from symdebias.exceptions import MissingDependencyError
@@ -252,6 +254,10 @@ def test_noised_arrays_stand_for_a_table():
     noised = coded.privatize(np.zeros((10, 1)), np.zeros(10), random_state=0)
     with pytest.raises(TypeError, match=r"hold codes, and a formula takes tables\. Release a table"):
         sd.fit("target ~ place", noised)
+    by_blocks = dataclasses.replace(noised, X=in_order(noised.X), y=in_order(noised.y))
+    for data in (by_blocks, by_blocks.X):
+        with pytest.raises(TypeError, match=r"read by blocks, and a formula takes a table in memory\. Load them"):
+            sd.fit("target ~ place", data, coded)
 
 
 def test_labels_of_text_ask_for_a_loss_of_labels():

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, NON_NEGATIVE, RADIUS, Interval, check_choice, check_flag
 from symdebias._progress import progress_bar
-from symdebias._rows import Rows, at_once, counted_from, has_any_row
+from symdebias._rows import Rows, at_once, counted_from
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
+from symdebias.losses.loss import require_loss
 from symdebias.mechanisms import batches, rounded, sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
@@ -164,6 +165,8 @@ def dp_lssgd(
         The package dp-accounting is not installed, and the accountant is not ``"published"``.
     ValueError, TypeError
         An argument or the records do not fit; nothing was computed.
+    OSError
+        There is no room for a copy of records that are read in order.
 
     Notes
     -----
@@ -184,6 +187,13 @@ def dp_lssgd(
     record moves the sum by up to 2 C'.
 
     Warnings and refusals are for the collector, who has the records: that they occur is not covered by the guarantee.
+
+    Steps draw records from everywhere. Those of `symdebias.blocks.from_parquet` and `symdebias.blocks.from_iterator`
+    are copied once, by one pass, to files without a name in the folder for temporary ones (`tempfile.gettempdir`, which
+    the environment variable TMPDIR names): 8 bytes for each number of X and y. These are **true records on a disk**
+    while the run goes on. No other user can open them, and they are gone with the run, or with the process however it
+    ends; the disk keeps the bytes until others are written over them. Let TMPDIR name a folder that true records may
+    lie in, such as one on an encrypted disk.
 
     References
     ----------
@@ -213,16 +223,11 @@ def dp_lssgd(
     check_choice("adjacency", adjacency, ADJACENCIES)
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
-    if not (has_any_row(X) and has_any_row(y)):
-        raise ValueError(
-            "dp_lssgd draws the records of a step from everywhere, and these are read from a beginning to an end. Copy "
-            "them by symdebias.blocks.to_memory_map, or use output_perturbation or objective_perturbation, which take "
-            "whole passes."
-        )
-    run = true_records(loss, X, y, bounds)
-    correction, n = run.correction, len(run)
+    require_loss(loss)
     if clipped_to is None:
         clipped_to = _derived_clip(loss, bounds, bound)
+    run = true_records(loss, X, y, bounds, any_row=True)
+    correction, n = run.correction, len(run)
     length = correction.number_of_parameters
     theta = np.zeros(length) if start is None else correction.flat(start).copy()
     if not float(np.linalg.norm(theta)) <= bound:

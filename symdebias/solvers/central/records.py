@@ -14,6 +14,7 @@ import numpy as np
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
+from symdebias._copies import at_hand
 from symdebias._domains import RADIUS
 from symdebias._rows import Rows, at_once, counted_from
 from symdebias.codegen.program import LOST
@@ -78,20 +79,25 @@ class PublicBounds:
         return math.nextafter(math.hypot(self.record_radius, 1.0), math.inf)
 
 
-def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
+def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds, *, any_row: bool = False) -> Records:
     """Return true records under the uncorrected loss, brought within public bounds.
 
     Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning. Records that
     are read by blocks are all checked here, before anything is drawn, and brought within the bounds in every pass.
-    Arrays in memory that are of another type or layout are copied: solvers take many passes.
+    Arrays in memory that are of another type or layout are copied: solvers take many passes. With `any_row` those that
+    are read in order are copied as well, to files without a name.
 
     Raises
     ------
     TypeError, ValueError
         The loss is no loss, the records do not fit it, or bounds leave out a declared value of the target.
+    OSError
+        There is no room for a copy.
     """
     require_loss(loss)
     names = _arrays.column_names(X) if _arrays.is_table(X) else None
+    if any_row:
+        X, y = at_hand(X, y)
     X, y = of_memory_map(X), of_memory_map(y)
     by_blocks = isinstance(X, Rows) or isinstance(y, Rows)
     records = plain(loss, fit_intercept=bounds.constant, columns=names and tuple(names)).records(

@@ -20,6 +20,7 @@ from symdebias.release import Release
 from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.conditional_score import conditional_score
+from symdebias.solvers.literature.equations import numbers_of
 from symdebias.solvers.literature.monte_carlo_score import monte_carlo_score
 from symdebias.solvers.literature.naive import naive
 from symdebias.solvers.literature.regression_calibration import regression_calibration
@@ -215,7 +216,7 @@ def compare_methods(
     plain = debias(loss, release, method="none").named_by(X)
     release = plain.release
     # Records that do not fit are errors, whatever methods say of them.
-    records = plain.records(X, y, by_blocks=True)
+    records = numbers_of(plain, X, y)
     correction = records.correction
     truth = None
     if true_theta is not None:

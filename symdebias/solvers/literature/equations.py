@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import root
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, require_squares
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
@@ -54,6 +54,20 @@ _MUCH_LEVERAGE, _LEAST_LEFT, _MOST_OF_FEW = 0.05, 0.05, 0.9
 _WORST_CONDITION = 1e10
 
 
+def numbers_of(plain: CorrectedLoss, X: Any, y: Any) -> Records:
+    """Return checked released records whose squares are numbers, as those of equations are.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The records do not fit, or a number is too large.
+    """
+    records = plain.records(X, y, by_blocks=True)
+    records.require_finite()
+    require_squares(records.target, "y")
+    return records
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """Released records, the covariance of their noise, and the declared loss with the noise of labels undone."""
@@ -88,7 +102,7 @@ class Measured:
                 "features, and here features and target share one. Use debias, which undoes it in the residual."
             )
         # What is made of a memory map, such as noisier records, has no room in memory.
-        records = plain.records(of_memory_map(X), y, by_blocks=True)
+        records = numbers_of(plain, of_memory_map(X), y)
         loss, noised = correction.loss, correction.release
         names = noised.columns or tuple(f"x{index}" for index in range(correction.columns))
         clean = Release(None, noised.target, noiseless=names, fit_intercept=noised.fit_intercept)

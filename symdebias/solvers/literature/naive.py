@@ -12,7 +12,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.literature.equations import Problem, influence_of
+from symdebias.solvers.literature.equations import Problem, influence_of, numbers_of
 
 
 @one_thread()
@@ -67,7 +67,7 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> F
             "the release sends other values than the true ones, so that its records have no uncorrected fit. Use a "
             "method that undoes the channel."
         )
-    problem = Problem.of(plain.records(X, y, by_blocks=True), l2)
+    problem = Problem.of(numbers_of(plain, X, y), l2)
     theta, slope = problem.minimum()
     mean = problem.records.mean_gradient(theta)
     return problem.fit(

@@ -55,10 +55,6 @@ def test_private_fits_by_blocks_are_those_in_memory(solver, kind, people, tmp_pa
     """To the last bit, where what is released is rounded to a grid or adds up what contributors sent."""
     X, y = people
     read = KINDS[kind](X, tmp_path), in_order(y) if kind == "in order" else y
-    if (solver, kind) == ("dp_lssgd", "in order"):
-        with pytest.raises(ValueError, match=r"draws the records of a step from everywhere.*to_memory_map"):
-            sd.dp_lssgd(sd.losses.logistic(), *read, adjacency="replace-one", record_radius=1.0, **CALLS[solver])
-        return
     found, expected = (trained(solver, *pair, fit_intercept=True) for pair in (read, (X, y)))
     if solver == "objective_perturbation":
         # The minimiser is as it is computed.
@@ -79,15 +75,14 @@ def test_bad_records_of_a_late_block_are_found_before_anything_is_drawn(solver):
     options = {"adjacency": "replace-one", "record_radius": 1.0, "random_state": rng} | CALLS[solver]
     name = solver.split()[-1]
     loss = sd.losses.least_squares() if name == "input_perturbation" else sd.losses.logistic()
-    read = Rows.of_array if name == "dp_lssgd" else in_order
     for column, value, message in ((X[:, 1], np.nan, "NaN in row 135000"), (X[:, 0], 1e200, "row 135000 of X|squared")):
         column[135_000] = value
         with pytest.raises(ValueError, match=message):
-            getattr(sd, name)(loss, read(X), read(y), **options)
+            getattr(sd, name)(loss, in_order(X), in_order(y), **options)
         column[135_000] = 0.0
     y[135_000] = np.nan
     with pytest.raises(ValueError, match="row 135000"):
-        getattr(sd, name)(loss, read(X), read(y), **options)
+        getattr(sd, name)(loss, in_order(X), in_order(y), **options)
     assert rng.bit_generator.state == untouched
 
 
@@ -109,7 +104,7 @@ def test_each_record_is_noised_once(people, monkeypatch):
 
 @pytest.mark.in_turn
 @pytest.mark.filterwarnings("ignore::symdebias.exceptions.ClippingWarning")
-@pytest.mark.parametrize("solver", ["output_perturbation", "dp_lssgd"])
+@pytest.mark.parametrize("solver", ["output_perturbation", "dp_lssgd", "dp_lssgd of a stream"])
 def test_memory_of_private_training_is_that_of_some_blocks(solver, tmp_path, monkeypatch):
     """Records take 32 MB, and clipped ones would once more."""
     # Each thread has blocks of its own.
@@ -117,15 +112,17 @@ def test_memory_of_private_training_is_that_of_some_blocks(solver, tmp_path, mon
     count = 400_000
     X = on_disk(np.random.default_rng(0).uniform(-0.3, 0.3, size=(count, 10)), tmp_path)
     y = np.sign(X[:, 0])
+    solver, is_stream = solver.split()[0], "stream" in solver
     options = {"record_radius": 0.5, "adjacency": "replace-one", "random_state": 0} | CALLS[solver]
     if solver == "dp_lssgd":
         options |= {"epochs": 1, "batch_size": 2_000}
     loss = sd.losses.logistic()
+    given = (in_order(X), in_order(y)) if is_stream else (X, y)
     # What a compilation takes is not counted.
-    getattr(sd, solver)(loss, X, y, **options)
+    getattr(sd, solver)(loss, *given, **options)
     tracemalloc.start()
     try:
-        getattr(sd, solver)(loss, X, y, **options)
+        getattr(sd, solver)(loss, *given, **options)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

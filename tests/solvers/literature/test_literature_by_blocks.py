@@ -117,3 +117,16 @@ def test_bad_records_are_named_by_their_row_of_all():
     for method in METHODS:
         with pytest.raises(ValueError, match=r"X has NaN in row 5000"):
             getattr(sd.literature, method)(LOGISTIC, release, in_order(X), in_order(np.ones(COUNT)))
+
+
+@pytest.mark.parametrize("read", [np.asarray, in_order])
+@pytest.mark.parametrize("method", ["naive", "regression_calibration", "simex", "compare_methods"])
+def test_numbers_too_large_for_squares_are_named_by_their_row(method, read):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    release, call = sd.Release(sd.GaussianMechanism.from_scale(0.3)), getattr(sd.literature, method)
+    large = X.copy()
+    large[300, 1] = 1e200
+    with pytest.raises(ValueError, match="X has a value in row 300 that is too large"):
+        call(sd.losses.least_squares(), release, read(large), read(X[:, 0]))
+    with pytest.raises(ValueError, match="y has a value in row 300 that is too large"):
+        call(sd.losses.least_squares(), release, read(X), read(large[:, 1]))
