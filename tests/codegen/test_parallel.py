@@ -166,3 +166,48 @@ def test_nothing_refers_to_records_of_a_failed_pass():
         assert seen() is None
     finally:
         gc.enable()
+
+
+def test_items_are_worked_on_in_order_as_many_at_a_time_as_there_are_threads():
+    """The next ones are not taken before: what waits takes room."""
+    taken, meet = [], threading.Barrier(2)
+
+    def items():
+        for item in range(5):
+            taken.append(item)
+            yield item
+
+    def work(item):
+        if item < 4:
+            # Two of them at once.
+            meet.wait(30)
+        return item**2
+
+    found = []
+    for one in parallel.over_items(items(), work):
+        found.append(one)
+        assert len(taken) <= 2 * -(-len(found) // 2)
+    assert found == [0, 1, 4, 9, 16]
+    assert list(parallel.over_items([], work)) == []
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_errors_of_items_come_after_those_of_work_on_what_came_before(threads, monkeypatch):
+    monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda: threads)
+
+    def items():
+        yield from range(4)
+        raise OSError("no more")
+
+    def work(item):
+        if item == 3:
+            raise ValueError("three")
+        return item
+
+    with pytest.raises(ValueError, match="three"):
+        list(parallel.over_items(items(), work))
+    found = []
+    with pytest.raises(OSError, match="no more"):
+        for one in parallel.over_items(items(), abs):
+            found.append(one)
+    assert found == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import pickle
 import tracemalloc
 from dataclasses import replace
 
@@ -240,6 +241,25 @@ def test_memory_maps_and_files_are_judged_in_little_memory(tmp_path):
     assert peak < 30e6
     assert found.records == count
     same(found, evaluate(theta, np.array(X), np.array(y), **how))
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("of", [np.asarray, in_order], ids=["in memory", "by blocks"])
+@pytest.mark.parametrize("name", RELEASES)
+def test_metrics_and_curves_are_the_same_bits_on_any_number_of_threads(name, of, monkeypatch):
+    small(monkeypatch)
+    records, theta = noised(name), theta_of(name)
+    X, y, release = of(records.X), None if records.y is None else of(records.y), RELEASES[name]
+    told = []
+    for threads in (1, 3):
+        monkeypatch.setattr("symdebias.codegen.parallel.numba.get_num_threads", lambda threads=threads: threads)
+        every = evaluate_all(theta, X, y, release=release)
+        told.append([pickle.dumps(every)])
+        if name not in ("margins", "a cap"):
+            told[-1].append(pickle.dumps(calibration_curve(theta, X, y, release=release, points=2)))
+        if name != "margins":
+            told[-1].append(pickle.dumps(roc_curve(theta, X, y, release=release, thresholds=[0.1])))
+    assert told[0] == told[1]
 
 
 @pytest.mark.in_turn
