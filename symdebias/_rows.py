@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import BooleanArray, FloatArray, IntegerArray, column_ends
+from symdebias._arrays import BooleanArray, FloatArray, IntegerArray, column_ends, column_names, is_table
 
 # Rows that are read at a time, and fewer where a slice has a stride or rows are picked.
 WINDOW, TOGETHER = 2**17, 2**15
@@ -210,6 +210,13 @@ class Rows:
         if not (0 <= places.min() and places.max() < len(self)):
             raise IndexError(f"there are {len(self)} rows, numbered from 0; got {places.min()} to {places.max()}.")
         return self._pick(places) if self._pick is not None else read_together([self], [places])[0][0]
+
+
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a table, or of rows that were read by their names; None for others."""
+    if isinstance(X, Rows):
+        return X.names
+    return tuple(column_names(X)) if is_table(X) else None
 
 
 def are_in_runs(count: int, stride: int) -> bool:

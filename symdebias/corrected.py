@@ -10,9 +10,10 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import _markup, assessment
-from symdebias._arrays import FloatArray, column_names, is_table, length_of, real_array, shown_names
+from symdebias._arrays import FloatArray, length_of, real_array, shown_names
 from symdebias._blas import one_thread
 from symdebias._domains import COUNT, RADIUS
+from symdebias._rows import names_of
 from symdebias._table_rows import first_row
 from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
@@ -111,23 +112,23 @@ class CorrectedLoss:
         return self.at(columns_to_show(self.declared, self.release))
 
     def named_by(self, X: Any) -> "CorrectedLoss":
-        """Return the same with names for the columns of X, where X is a table and the release has none for them.
+        """Return the same with names for the columns of X, where X has some and the release has none for them.
 
         A fit tells its coefficients by them, and matches further tables by them, whatever their order.
 
         Parameters
         ----------
-        X : array of shape (n, p) or table
-            Released records.
+        X : array of shape (n, p), table or Rows
+            Released records; of rows those that were read by names have some.
 
         Raises
         ------
         ValueError
             The names are not those of the features of a free-form loss, or do not fit the release.
         """
-        if self.release.columns is not None or not is_table(X):
+        names = names_of(X) if self.release.columns is None else None
+        if names is None:
             return self
-        names = column_names(X)
         if not self.declared.scores:
             features = tuple(symbol.name for symbol in self.declared.features)
             if set(names) != set(features):

@@ -8,6 +8,7 @@ import numpy as np
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
+from symdebias._rows import names_of
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms.ranges import Labels
 from symdebias.release.categories import column_codes
@@ -43,7 +44,7 @@ def bound_to(release: "Release", X: Any) -> "Release":
 
 
 def named_by(release: "Release", X: Any) -> "Release":
-    """Return a release with the names of the columns of a table, where it has none; for an array as it is.
+    """Return a release with the names of the columns of a table, or of rows that were read by names, if it has none.
 
     Noiseless columns go last, wherever they stand in the table.
 
@@ -52,7 +53,8 @@ def named_by(release: "Release", X: Any) -> "Release":
     ValueError
         The names do not fit.
     """
-    return release.bind(_arrays.column_names(X)) if release.columns is None and _arrays.is_table(X) else release
+    names = names_of(X) if release.columns is None else None
+    return release if names is None else release.bind(names)
 
 
 class _Itself:

@@ -20,8 +20,8 @@ RELEASE = sd.Release(sd.GaussianMechanism.from_scale(0.3), noiseless=("year",))
 LOSS = sd.losses.least_squares()
 SOLVERS = {
     "m_estimate": sd.m_estimate,
-    "sgd": lambda corrected, X, y: sd.sgd(corrected, X, y, random_state=0),
-    "replicates": lambda corrected, X, y: sd.sgd_replicates(corrected, X, y, [{}], random_state=0)[0],
+    "sgd": lambda corrected, X, y: sd.sgd(corrected, X, y, order="given", random_state=0),
+    "replicates": lambda corrected, X, y: sd.sgd_replicates(corrected, X, y, [{}], order="given", random_state=0)[0],
     "naive": lambda corrected, X, y: sd.literature.naive(corrected.declared, corrected.release, X, y),
     "calibration": lambda corrected, X, y: sd.literature.regression_calibration(
         corrected.declared, corrected.release, X, y
@@ -49,6 +49,33 @@ def test_fits_are_those_of_a_release_with_names(monkeypatch, solver, small):
     np.testing.assert_array_equal(found.theta, expected.theta)
     assert found.names == expected.names == NAMES
     assert found.corrected.release == RELEASE.bind(NAMES)
+
+
+def read_by_names(names):
+    return sd.blocks.from_iterator(lambda: [TABLE.assign(target=Y)], columns=names, target="target")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_rows_that_were_read_by_names_have_these(solver):
+    """By place they were x0, x1, and year."""
+    found, expected = (
+        SOLVERS[solver](sd.debias(LOSS, release), *read_by_names(NAMES)) for release in (RELEASE, RELEASE.bind(NAMES))
+    )
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    assert found.names == expected.names == NAMES
+    with pytest.raises(ValueError, match="read as the columns age, year, hours, and those of the release are age, ho"):
+        SOLVERS[solver](sd.debias(LOSS, RELEASE), *read_by_names(["age", "year", "hours"]))
+
+
+def test_central_fits_to_rows_that_were_read_by_names_have_these():
+    private = {"epsilon": 1.0, "adjacency": "replace-one", "l2": 0.1, "record_radius": 10.0, "random_state": 0}
+    loss = sd.losses.huber(1.0)
+    found, expected = (
+        sd.output_perturbation(loss, *given, target_bounds=(-9, 9), **private)
+        for given in (read_by_names(NAMES), (TABLE[list(NAMES)], Y))
+    )
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    assert found.names == expected.names == NAMES
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._copies import at_hand
 from symdebias._domains import RADIUS
-from symdebias._rows import Rows, at_once, counted_from
+from symdebias._rows import Rows, at_once, counted_from, names_of
 from symdebias.codegen.program import LOST
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
@@ -95,12 +94,12 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds, *, any_row: b
         There is no room for a copy.
     """
     require_loss(loss)
-    names = _arrays.column_names(X) if _arrays.is_table(X) else None
+    names = names_of(X)
     if any_row:
         X, y = at_hand(X, y)
     X, y = of_memory_map(X), of_memory_map(y)
     by_blocks = isinstance(X, Rows) or isinstance(y, Rows)
-    records = plain(loss, fit_intercept=bounds.constant, columns=names and tuple(names)).records(
+    records = plain(loss, fit_intercept=bounds.constant, columns=names).records(
         X, y, by_blocks=by_blocks
     )
     if bounds.target is not None:
