@@ -206,8 +206,7 @@ def test_errors_of_items_come_after_those_of_work_on_what_came_before(threads, m
 
     with pytest.raises(ValueError, match="three"):
         list(parallel.over_items(items(), work))
-    found = []
+    said = parallel.over_items(items(), abs)
+    assert [next(said) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(OSError, match="no more"):
-        for one in parallel.over_items(items(), abs):
-            found.append(one)
-    assert found == [0, 1, 2, 3]
+        next(said)
