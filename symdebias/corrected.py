@@ -370,8 +370,7 @@ class CorrectedLoss:
         self.require_resolved()
         records = self.records(X, y, noise_scale=noise_scale, **options)
         vector = records.correction.flat(theta)
-        if noise_scale is None:
-            records.correction.limits.require(vector, finite_variance=False)
+        records.limits.require(vector, finite_variance=False)
         return vector, records
 
     def loss(self, theta: ArrayLike, X: Any, y: Any, *, noise_scale: Any = None) -> FloatArray:

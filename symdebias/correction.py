@@ -314,6 +314,23 @@ class Correction:
         linear = self.design.linear_covariance if self.is_of_scores and self.method.corrects else np.zeros((0, 0))
         return Limits(self.loss, self.derivation, linear, noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
 
+    def limits_of(self, largest: FloatArray) -> Limits:
+        """Return the limits for records with noise of their own.
+
+        What a condition holds for it holds for less noise in any column as well, so that the largest in each is enough.
+
+        Parameters
+        ----------
+        largest : array of shape (p,), float64
+            The largest standard deviation of any record in each column.
+        """
+        own, covariance = largest[self._columns_of_own_noise] ** 2, self.limits.covariance
+        if isinstance(self.program, ScoreProgram):
+            variances = covariance.diagonal().copy()
+            variances[self._places_of_own_noise] = own
+            return self.limits.at(np.diag(variances), {"covariance": variances})
+        return self.limits.at(covariance, {"largest": own})
+
     # ---- the noise of the score --------------------------------------------------------------------------
 
     def noise_covariance(self, scales: FloatArray | Rows | None = None) -> FloatArray:
@@ -572,8 +589,7 @@ class Correction:
         else:
             parts.append(matrix[:, [column.column for column in design.categorical]])
         if scales is not None:
-            noisy = [place for noise in program.having(RecordNoise) for place in noise.noisy]
-            parts.append(scales[:, [design.linear[place].column for place in noisy]] ** 2)
+            parts.append(scales[:, self._columns_of_own_noise] ** 2)
         return np.ascontiguousarray(np.concatenate(parts, axis=1)), target
 
     def makes_rows(self, per_record: bool) -> bool:
@@ -585,13 +601,24 @@ class Correction:
             return DeclaredLoss(self.loss, self.release).features(matrix)
         if scales is None:
             return matrix
-        noised = [
+        return np.ascontiguousarray(np.concatenate([matrix, scales[:, self._columns_of_own_noise] ** 2], axis=1))
+
+    @property
+    def _places_of_own_noise(self) -> list[int]:
+        """The places among the linear columns of those with noise variances of the records' own."""
+        return [place for noise in self.program.having(RecordNoise) for place in noise.noisy]
+
+    @property
+    def _columns_of_own_noise(self) -> list[int]:
+        """The columns of X with noise variances of the records' own, in the order in which kernels take these."""
+        if isinstance(self.program, ScoreProgram):
+            return [self.design.linear[place].column for place in self._places_of_own_noise]
+        return [
             column
             for place, noise in self.release.noises(self.columns)
             if isinstance(noise, AdditiveNoise) and noise.is_gaussian
             for column in range(place.start, place.stop)
         ]
-        return np.ascontiguousarray(np.concatenate([matrix, scales[:, noised] ** 2], axis=1))
 
 
 @functools.lru_cache(maxsize=64)

@@ -27,6 +27,7 @@ from symdebias.codegen.parallel import CHUNK, chunk_of, over_chunks, summed
 from symdebias.codegen.plain import plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
+from symdebias.derivation import Limits
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses.curvature import has_target_in_curvature
 from symdebias.losses.meaning import is_residual_loss
@@ -272,6 +273,22 @@ class Records:
         if self.scales is None or isinstance(self.scales, Rows) or self.present in (0, len(self)):
             return self.scales
         return self.scales[self._present_places]
+
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """Where the correction exists for all of these records, by the largest noise of any in each column."""
+        declared = self.correction.limits
+        if self.scales is None or declared.is_unlimited:
+            return declared
+        return self.correction.limits_of(np.max(self.over_parts(_largest_scales), axis=0))
+
+    @property
+    def guarded_noise(self) -> FloatArray:
+        """What kernels are told of the noise that hold theta against `limits`."""
+        limits = self.limits
+        if limits is self.correction.limits:
+            return self.correction.noise
+        return self.correction.program.layout.vector(limits.derivation.constants)  # type: ignore[no-any-return]
 
     def places_of(self, numbers: Any) -> Any:
         """Return the places among all records of some of those with weight, by a slice or their numbers among these."""
@@ -912,3 +929,17 @@ class Records:
         stride = stride_to(count, self.present)
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
         return self.taken(self.every(stride)) if is_read else self.thinned(stride)
+
+
+def _largest_scales(part: Records) -> FloatArray:
+    """Return the largest standard deviation of own noise in each column, of the records with weight."""
+    scales = part.present_scales
+    assert scales is not None
+    if not part.present:
+        return np.zeros(scales.shape[1])
+    each = scales.over_blocks(_largest) if isinstance(scales, Rows) else [_largest(scales)]
+    return np.asarray(np.max(each, axis=0))
+
+
+def _largest(rows: FloatArray) -> FloatArray:
+    return np.asarray(rows.max(axis=0))

@@ -140,6 +140,10 @@ def test_p_values_and_tests_of_skewed_parameters_agree_with_intervals(uncertain)
                 assert chance == pytest.approx(1 - level, rel=1e-7)
                 assert inference.test(AT, np.eye(3)[place], end).pvalue == pytest.approx(chance, rel=1e-9)
                 assert inference.test(AT, -2 * np.eye(3)[place], -2 * end).pvalue == pytest.approx(chance, rel=1e-9)
+        # So are those of a combination, which is as skewed as the worst that takes part, on either side.
+        for row in ([1.0, -1.0, 0.0], [0.5, 2.0, 0.3]):
+            for end in inference.mapped(np.array([row])).interval(np.array([row]) @ AT, level)[0]:
+                assert inference.test(AT, row, end).pvalue == pytest.approx(1 - level, rel=1e-7)
     # Nearer than the middle of a skewed estimate there is nothing to reject.
     assert inference.pvalues(AT - np.array([1.001, 0.0, 0.0]))[0] == 1
     assert inference.test(AT, np.eye(3)[0], 1.001).pvalue == pytest.approx(1)

@@ -66,6 +66,8 @@ class FeatureProgram:
         blocks = [
             ("constants", len(self.constants)),
             ("target", 2),
+            # As large as those of any record, which limits are held against.
+            ("largest", len(self.records)),
             ("labels", self.label_codes * len(self.labels)),
             *((f"category{j}", lookup.codes * len(lookup.symbols)) for j, lookup in enumerate(self.lookups)),
         ]
@@ -205,7 +207,9 @@ class FeatureProgram:
         lines = ["variance = 0.0", "reach = 0.0"]
         margins = [*self.variance_margins, *self.margins]
         if margins:
-            statements = print_statements(margins, fixed=self._fixed(), varying={})
+            start = self.layout.starts["largest"]
+            largest = {symbol: f"noise[{start + j}]" for j, symbol in enumerate(self.records)}
+            statements = print_statements(margins, fixed=self._fixed() | largest, varying={})
             lines += [*statements.setup, *statements.record]
             for level, texts in (
                 (1.0, statements.results[: len(self.variance_margins)]),

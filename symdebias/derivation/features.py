@@ -127,6 +127,7 @@ class _Build:
     constants: list[sp.Symbol] = field(default_factory=list)
     numbers: list[float] = field(default_factory=list)
     records: list[sp.Symbol] = field(default_factory=list)
+    largest: list[float] = field(default_factory=list)  # What is declared for these.
     lookups: list[CategoryLookup] = field(default_factory=list)
     tables: list[FloatArray] = field(default_factory=list)
 
@@ -185,6 +186,7 @@ def by_feature(
     blocks = {
         "constants": np.array(build.numbers),
         "target": np.array([labelled.variance, labelled.gain]),
+        "largest": np.array(build.largest),
         **{f"category{index}": table for index, table in enumerate(build.tables)},
     }
     if labelled.table is not None:
@@ -268,6 +270,7 @@ def _normal_variances(
         if per_record:
             if noise.covariance is not None and np.any(np.array(noise.covariance) - np.diag(np.diag(noise.covariance))):
                 raise ValueError("noise of the records' own has no correlation. Declare from_scale on these columns.")
+            build.largest += noise.coordinate_variances(width)
             for feature in features:
                 symbol = free_symbol(f"D_{feature.name}", build.expression)
                 build.records.append(symbol)

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
@@ -27,6 +27,16 @@ class Limits:
     derivation: Derivation  # The correction.
     covariance: FloatArray  # Of shape (l, l) or (0, 0): of the normal noise of the linear columns that is undone.
     target_variance: float  # The variance of additive noise of the target that is undone.
+
+    def at(self, covariance: FloatArray, constants: dict[str, FloatArray]) -> "Limits":
+        """Return the same for another covariance of the noise, and blocks of what kernels are told of it."""
+        derivation = replace(self.derivation, constants=self.derivation.constants | constants)
+        found = replace(self, derivation=derivation, covariance=covariance)
+        # What does not depend on the noise of columns is not found out again.
+        for name in ("variance", "finite_variance", "conditions"):
+            if name in vars(self):
+                vars(found)[name] = vars(self)[name]
+        return found
 
     @property
     def _is_of_scores(self) -> bool:
@@ -59,7 +69,7 @@ class Limits:
         return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
 
     @functools.cached_property
-    def _is_unlimited(self) -> bool:
+    def is_unlimited(self) -> bool:
         """Whether the correction exists, with finite variance, wherever the variance of the score is a number."""
         return math.isinf(min(self.variance, self.finite_variance, self.reach)) and not self.conditions
 
@@ -87,7 +97,7 @@ class Limits:
         """Return the error of a limit that theta breaks, and what is said of it; None where it breaks none."""
         if not self._is_of_scores:
             return self._broken_condition(theta, finite_variance=finite_variance)
-        if self._is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:
+        if self.is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:
             return None
         for value, what, limit, finite in (
             (
@@ -174,6 +184,7 @@ class Limits:
         else:
             known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
             known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
+            known |= dict(zip(program.records, map(sp.Float, derivation.constants["largest"]), strict=True))
         known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
         return known
 

@@ -177,10 +177,12 @@ def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     linear, covariance = problem.design.linear, problem.design.linear_covariance
     full = bool(np.any(covariance - np.diag(np.diag(covariance))))
     build.constants["covariance"] = covariance if full and not problem.per_record else np.diag(covariance)
+    positive = _held_conditions(build, problem.symbols) if len(problem.scores) > 1 else ()
+    if positive:
+        build.constants["beside_scores"] = np.array([problem.labelled.variance])
+    variances = problem.symbols.variances
+    noise = NormalNoise(variances, full and not problem.per_record, positive, problem.symbols.target_variance)
     if not problem.per_record:
-        positive = _held_conditions(build, problem.symbols) if len(problem.scores) > 1 else ()
-        if positive:
-            build.constants["beside_scores"] = np.array([problem.labelled.variance])
-        return [NormalNoise(problem.symbols.variances, full, positive, problem.symbols.target_variance)]
+        return [noise]
     noisy = (index for index, part in enumerate(linear) if part.own_noise is not None and part.own_noise.is_gaussian)
-    return [RecordNoise(problem.symbols.variances, tuple(noisy))]
+    return [RecordNoise(variances, tuple(noisy), noise)]

@@ -20,7 +20,7 @@ from symdebias.evaluation.metric import Judged, Metric, relabelled, turned
 from symdebias.evaluation.records import OF_ONE_NOISE, Records
 from symdebias.evaluation.scores import ReleasedScores, Spread, require_promised
 from symdebias.evaluation.sums import Sums
-from symdebias.exceptions import InferenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
@@ -285,20 +285,18 @@ def _kernel_records(corrected: CorrectedLoss, part: Records) -> KernelRecords:
 
 def _require_limits(correction: Correction, theta: FloatArray, scales: FloatArray, name: str) -> None:
     """Raise where noise scales of the records' own leave a loss no correction at theta, or none of finite variance."""
-    limits = correction.limits
-    if math.isinf(limits.finite_variance):
+    if correction.limits.is_unlimited:
         return
-    if correction.score_variance(theta, scales.max(axis=0)[None]) < limits.finite_variance:
+    if correction.limits_of(scales.max(axis=0)).broken(theta, finite_variance=True) is None:
         return
-    most = max(correction.score_variance(theta, own[None]) for own in np.unique(scales, axis=0))
-    if most < limits.finite_variance:
-        return
-    exists = most < limits.variance
-    raise (InfiniteVarianceError if exists else NoExactCorrectionError)(
-        f"the noise of the score has a variance of up to {most:.4g} in these records, and the corrected {name} "
-        f"{'has a finite variance' if exists else 'exists'} below {limits.finite_variance:.4g} only. Leave out "
-        "records with more noise, or evaluate another metric."
-    )
+    for own in np.unique(scales, axis=0):
+        broken = correction.limits_of(own).broken(theta, finite_variance=True)
+        if broken is not None:
+            error, said = broken
+            raise error(
+                f"the {name} has no correction of finite variance for some of these records: {said}. Leave out records "
+                "with more noise, or evaluate another metric."
+            )
 
 
 def _exact_for_own_noise(loss: Loss, records: Records) -> CorrectedLoss:

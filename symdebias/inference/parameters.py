@@ -208,6 +208,9 @@ class Inference:
         taking = np.ones(len(theta), dtype=bool)
         if rows.ndim == 2 and rows.shape[1] == len(theta):
             taking = np.any(rows != 0, axis=0)
+            if len(rows) == 1 and np.count_nonzero(taking) > 1 and np.all(np.isfinite(rows)):
+                # As a parameter of its own, as its interval is made.
+                return self.mapped(rows)._test(rows @ theta, np.eye(1), values)
         freedom = float(np.min(self.freedom(len(theta)), initial=math.inf, where=taking))
         if self.joint_degrees_of_freedom is not None and len(rows) > 1:
             freedom = min(freedom, self.joint_degrees_of_freedom)

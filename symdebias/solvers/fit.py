@@ -223,7 +223,8 @@ class Fit:
     def certificate(self) -> Certificate:
         """The certificate of the corrected loss on a ball that holds theta; measured once, when it is asked for.
 
-        Of a fit that was loaded it is measured here, whatever the file says.
+        It is for the noise that the release declares, also where records have noise scales of their own. Of a fit that
+        was loaded it is measured here, whatever the file says.
         """
         return self.corrected.certify(**self.certified_domain)
 

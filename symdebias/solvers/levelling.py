@@ -296,7 +296,7 @@ class _Shape:
 
     def _place(self, theta: FloatArray) -> _Place | None:
         """Return what there is at parameters; None where there is no correction."""
-        if not is_allowed(self.records.correction, theta):
+        if not is_allowed(self.records, theta):
             return None
         found = self._derivatives(theta, self.with_meat)
         slope = self.start + self.penalty * self.theta
@@ -453,7 +453,7 @@ class _Shape:
 
         def along_the_line(t: float) -> float:
             moved = self.theta + t * move
-            if not is_allowed(self.records.correction, moved):
+            if not is_allowed(self.records, moved):
                 return 0.0
             with np.errstate(all="ignore"):
                 if self.with_meat and (there := self._place(moved)) is not None:
@@ -477,7 +477,7 @@ class _Shape:
         if self.takes_steps:
             found = self._place(theta)
             return None if found is None else self._with_inverse(found)
-        if not is_allowed(self.records.correction, theta):
+        if not is_allowed(self.records, theta):
             return None
         return replace(estimate, theta=theta, change=self._change(self._gradient(theta), theta))
 

@@ -680,8 +680,8 @@ class _Search:
         from there on, so that what remains is a share of the move, and not the square of it; it does so as often as is
         said.
         """
-        begin, correction = first.theta, records.correction
-        part = self._part.under(correction)
+        begin = first.theta
+        part = self._part.under(records.correction)
         hessian = first.derivatives.hessian + np.diag(self.penalty)
         curvature = positive(hessian, near.metric_at(hessian))[0]
         moved, gradient = begin, records.mean_gradient(begin)
@@ -692,7 +692,7 @@ class _Search:
             if not np.all(np.isfinite(gradient)):
                 return begin
             moved = near.minimiser(moved, gradient + self.penalty * moved, curvature)
-            if not is_allowed(correction, moved):
+            if not is_allowed(records, moved):
                 return begin
         return moved
 

@@ -291,8 +291,8 @@ class _Taking:
             sizes[row - here.start] = one.sizes(*own[row], at_once=self.turns > 1)
             averaged[row - here.start] = one.descent.averaged(own[row][0])
         self.kernel(
-            line.thetas[here], dealt, run.correction.noise, sizes, self.size, run.total / n,
-            tuple(bound[here] for bound in line.bounds), run.correction.limits.for_kernels(),
+            line.thetas[here], dealt, run.guarded_noise, sizes, self.size, run.total / n,
+            tuple(bound[here] for bound in line.bounds), run.limits.for_kernels(),
             self.smoothing, line.scalings[here], line.averages[here], averaged, line.reports[here],
         )  # fmt: skip
         said = line.reports[here].tolist()

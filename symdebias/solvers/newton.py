@@ -9,7 +9,6 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._rows import runs
-from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Derivatives, Records, size_by
 from symdebias.solvers.metric import LEAST_SHARE, positive
@@ -77,11 +76,10 @@ def newton(
     NoExactCorrectionError, InfiniteVarianceError
         The correction, or its variance, does not exist at the start.
     """
-    correction = records.correction
     ridge = np.diag(penalty)
 
     def allowed(point: FloatArray) -> bool:
-        return is_allowed(correction, point)
+        return is_allowed(records, point)
 
     def length(move: FloatArray) -> float:
         return size_by(near.metric_at(before.hessian + ridge), move)
@@ -92,7 +90,7 @@ def newton(
     def last_of(again: FloatArray) -> float:
         return length(again) / scale if scale > 0 else 0.0
 
-    correction.limits.require(theta, finite_variance=True, at="at the start")
+    records.limits.require(theta, finite_variance=True, at="at the start")
     before = derivatives(theta, part is not None and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)
@@ -154,7 +152,7 @@ def newton(
                     break
             share /= 2
         if not is_lower:
-            ahead = correction.limits.broken(theta + move, finite_variance=True)
+            ahead = records.limits.broken(theta + move, finite_variance=True)
             beyond = f", or it lies beyond a limit: a whole step on {ahead[1]}" if ahead else ""
             raise DivergenceError(
                 f"Newton's method found no lower mean corrected loss from theta of norm {_norm(records, theta):.4g} on "
@@ -169,9 +167,9 @@ def newton(
     )
 
 
-def is_allowed(correction: Correction, theta: FloatArray) -> bool:
-    """Whether the correction exists at theta, and has finite variance."""
-    return correction.limits.broken(theta, finite_variance=True) is None
+def is_allowed(records: Records, theta: FloatArray) -> bool:
+    """Whether the correction of records exists at theta, and has finite variance."""
+    return records.limits.broken(theta, finite_variance=True) is None
 
 
 def _norm(records: Records, theta: FloatArray) -> float:

@@ -112,7 +112,7 @@ def longer_parameters(
     passes = [part.derivatives_or_differences(metric, roughly=True)[0] for part in parts]
     largest, shift = 0.0, np.zeros(len(places))
     spread = _spread(at_theta, _apart(at_theta.hessian, outwards, beside))
-    farthest = _farthest_allowed(records.correction, theta, step * outwards)
+    farthest = _farthest_allowed(records, theta, step * outwards)
     for times in dict.fromkeys(min(times, farthest) for times in _MOVES):
         along_means = theta + times * step * outwards
         moved = along_means.copy()
@@ -147,14 +147,14 @@ def parameters_apart(correction: Correction) -> IntegerArray:
     return correction.intercepts if correction.loss.scores else without_features(correction.loss)
 
 
-def _farthest_allowed(correction: Correction, theta: FloatArray, move: FloatArray) -> float:
+def _farthest_allowed(records: Records, theta: FloatArray, move: FloatArray) -> float:
     """Return how many times a move leads to where the correction still has finite variance; the farthest at most."""
-    if is_allowed(correction, theta + max(_MOVES) * move):
+    if is_allowed(records, theta + max(_MOVES) * move):
         return max(_MOVES)
     low, high = 0.0, max(_MOVES)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if is_allowed(correction, theta + middle * move) else (low, middle)
+        low, high = (middle, high) if is_allowed(records, theta + middle * move) else (low, middle)
     return low
 
 

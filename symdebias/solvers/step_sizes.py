@@ -367,7 +367,7 @@ class _Terrain:
             sizes = np.maximum(here.sizes, _LEAST_CURVATURE * here.largest)
             along = mean / sizes
             place = here.theta - frame.direction(here.directions @ along)
-            if not is_allowed(records.correction, place):
+            if not is_allowed(records, place):
                 return None
             here = self.curvatures(place)
             moved, size = float(along @ along), max(size, float(along @ along))

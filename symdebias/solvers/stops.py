@@ -86,7 +86,7 @@ def stopped(run: Records, descent: Descent, batch: IntegerArray, size: float) ->
     if descent.stopped == 2:
         where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(descent.theta):.4g})"
         try:
-            run.correction.limits.require(theta, finite_variance=True, at=where)
+            run.limits.require(theta, finite_variance=True, at=where)
         except SymdebiasError as error:
             return error
     with np.errstate(all="ignore"):

@@ -209,7 +209,10 @@ def _bias(fit: "Fit") -> Facts:
         return [("bias", ["not corrected: the noise of the records is left in theta"])]
     certificate = fit.known_certificate
     if certificate is not None:
-        return [("bias", [line.strip() for line in str(certificate).splitlines()])]
+        said = [line.strip() for line in str(certificate).splitlines()]
+        if fit.diagnostics.get("noise_scale"):
+            said.append("that is for the noise which the release declares, and these records have scales of their own")
+        return [("bias", said)]
     claim = "none, by derivation" if corrected.is_exact else "that of the method"
     return [("bias", [f"{claim}; not certified (fit.certificate measures it)"])]
 

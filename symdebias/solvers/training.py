@@ -199,7 +199,7 @@ class _UnderWay:
         self.constraints = (
             frame_of(run).reported(training.penalty), training.bound,
             *growth_limits(training.bound, scaled=bool(len(steps.scaling))),
-            run.correction.limits.for_kernels(),
+            run.limits.for_kernels(),
         )  # fmt: skip
         total, sums_at = training.epochs * self.per_epoch, []
         if training.with_sums:
@@ -292,7 +292,7 @@ class _UnderWay:
         if self.is_read:
             dealt = read(run, deal, first, end)
         if not descent.take(
-            steps.kernel, lower, upper, *dealt, run.correction.noise, steps.sizes[lower:upper], self.batch_size,
+            steps.kernel, lower, upper, *dealt, run.guarded_noise, steps.sizes[lower:upper], self.batch_size,
             steps.weight, *self.constraints, training.smoothing, steps.scaling,
         ):  # fmt: skip
             first += (descent.done - lower) * self.batch_size

@@ -156,6 +156,78 @@ def test_a_descent_over_several_scores_stops_where_the_variance_ends():
         sd.sgd(two, X, np.zeros(500), step_size=0.05, batch_size=50, epochs=40, random_state=0)
 
 
+# ---- noise of the records' own ---------------------------------------------------------------------------
+
+T = sp.Symbol("t", real=True)
+LABELS = {"target": Y, "target_values": (-1, 1)}
+GROWING = {
+    "one score": sd.Loss(sp.exp(U**2 / 8 - Y * U), score=U, **LABELS),
+    "a difference of two": sd.Loss(sp.exp((M - S) ** 2 / 8 - Y * (M - S)) + (M + S) ** 2, score=(M, S), **LABELS),
+    "a feature": sd.Loss.of_features(sp.exp((T * X) ** 2 / 8 - Y * T * X), features=[X], parameters=[T], **LABELS),
+}
+
+
+def measured(name, declared):
+    """The corrected loss for a column of a declared deviation, and 2,000 records of which one has 8 times .4."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=2000)
+    labels = np.where(rng.random(2000) < 1 / (1 + np.exp(-2 * x)), 1.0, -1.0)
+    scales = np.where(np.arange(2000) == 7, 3.2, 0.4)
+    column = (x + np.where(scales < 1, scales, 0.0) * rng.normal(size=2000))[:, None]
+    corrected = sd.debias(GROWING[name], sd.Release({"x": sd.GaussianMechanism.from_scale(declared)}), method="exact")
+    return corrected, column, labels, scales
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("name", GROWING)
+def test_limits_are_those_of_the_noisiest_record(name):
+    corrected, column, labels, scales = measured(name, 0.4)
+    noisiest = sd.debias(
+        corrected.declared, sd.Release({"x": sd.GaussianMechanism.from_scale(3.2)}), method="exact"
+    ).at(1)
+    records, rng = corrected.records(column, labels, noise_scale=scales), np.random.default_rng(1)
+    found = set()
+    for _ in range(50):
+        theta = rng.normal(size=noisiest.number_of_parameters) * rng.choice([0.1, 0.3, 1.0])
+        for finite in (False, True):
+            wanted = noisiest.limits.broken(theta, finite_variance=finite)
+            broken = records.limits.broken(theta, finite_variance=finite)
+            assert (broken and broken[0]) is (wanted and wanted[0])
+        guarded = {"theta": theta, "noise": records.guarded_noise}
+        exec(records.correction.program.guard(), guarded)
+        assert (guarded["variance"] < records.limits.for_kernels()[0]) == (wanted is None)
+        found.add(wanted is None)
+    assert found == {False, True}
+
+
+@pytest.mark.in_turn
+@pytest.mark.parametrize("name", GROWING)
+def test_fits_stop_where_the_variance_of_the_noisiest_record_ends(name):
+    corrected, column, labels, scales = measured(name, 0.4)
+    steps = {"step_size": 0.1, "batch_size": 50, "epochs": 5, "random_state": 0}
+    with pytest.raises((DivergenceError, InfiniteVarianceError), match="has infinite variance"):
+        sd.m_estimate(corrected, column, labels, noise_scale=scales)
+    with pytest.raises(InfiniteVarianceError, match="has infinite variance"):
+        sd.sgd(corrected, column, labels, noise_scale=scales, **steps)
+    # A record without weight says nothing, and no more noise is corrected than that of records: that of the release is
+    # in place of it.
+    weights = (scales < 1).astype(float)
+    for one in (corrected, measured(name, 9.0)[0]):
+        fit = sd.m_estimate(one, column, labels, noise_scale=scales, sample_weight=weights)
+        alone = sd.m_estimate(corrected, column[scales < 1], labels[scales < 1])
+        np.testing.assert_allclose(np.ravel(fit.theta), np.ravel(alone.theta), rtol=1e-6)
+        sd.sgd(one, column, labels, noise_scale=scales, sample_weight=weights, **steps)
+
+
+def test_a_loss_without_a_correction_for_some_record_is_refused():
+    bell = sd.Loss(1 - sp.exp(-((M - S - Y) ** 2) / 4), score=(M, S), target=Y)
+    corrected = sd.debias(bell, sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    theta, records = np.array([[1.0], [-0.5]]), (np.zeros((2, 1)), np.zeros(2))
+    assert np.isfinite(corrected.loss(theta, *records, noise_scale=[0.3, 0.9])).all()
+    with pytest.raises(NoExactCorrectionError, match=r"s_00 = 1\.000, .*s_11 = 0\.2500"):
+        corrected.loss(theta, *records, noise_scale=[0.3, 1.0])
+
+
 def test_a_refusal_names_the_score_that_has_a_limit():
     corrected = sd.debias(loss("location and log scale"), sd.Release(LAPLACE))
     records = np.array([[0.2]]), np.array([1.0])

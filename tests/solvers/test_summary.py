@@ -130,6 +130,14 @@ def test_the_head_says_what_was_fitted_and_what_it_is_worth():
     assert "variance finite" in fit.summary()
 
 
+def test_a_certificate_beside_noise_of_the_records_own_says_what_it_is_for():
+    for own in (False, True):
+        release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.3)})
+        fit = made(release, [1.0], diagnostics={"noise_scale": True} if own else {})
+        assert fit.certificate.noise_variance == pytest.approx(0.09)
+        assert ("for the noise which the release declares, and these records have scales" in fit.summary()) == own
+
+
 def test_codes_of_labels_of_text_are_said():
     """Else nobody knows which of them a positive coefficient speaks for."""
     labelled = made(

@@ -5,7 +5,7 @@ Normal noise of all columns is one such form, and the noise of each group that i
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import sympy as sp
@@ -207,6 +207,7 @@ class RecordNoise(Statistic):
 
     variances: tuple[sp.Symbol, ...]  # The noise covariance of the scores, the upper triangle row by row.
     noisy: tuple[int, ...]  # Which linear columns have such a variance.
+    largest: NormalNoise  # Noise as large in each column as that of any record, which limits are held against.
     rank: ClassVar[int] = 2
 
     @property
@@ -215,9 +216,9 @@ class RecordNoise(Statistic):
         return self.variances
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
-        """Return the place of variances for the guard, and for each covariance one sum per column with variances."""
+        """Return the place of what the guard takes, and for each covariance one sum per column with variances."""
         sums = len(self.variances) * len(self.noisy)
-        return Needs([("covariance", len(columns.linear))], sums, variances=len(self.noisy))
+        return replace(self.largest.needs(columns, number), sums=sums, variances=len(self.noisy))
 
     def share(self, at: Place) -> Share:
         """Return the covariance of a record, and what V times theta adds to the gradient."""
@@ -232,7 +233,7 @@ class RecordNoise(Statistic):
                 assemble.append(f"gradient[{right + j}] += {summed}*theta[{left + j}]")
         return Share(
             varying={variance: f"s{i}" for i, variance in enumerate(self.variances)},
-            guard=_guard(at, f"noise[{at.noise} + j]"),
+            guard=self.largest.guard(at),
             lookups=lookups,
             assemble=assemble,
         )

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import symdebias as sd
 from symdebias._randomness import generator
-from symdebias.exceptions import InferenceError
+from symdebias.exceptions import DivergenceError, InferenceError, InfiniteVarianceError
 from symdebias.interfaces.distributed.records import PartedRecords, Places
 
 dask = pytest.importorskip("dask")
@@ -227,6 +228,28 @@ def test_noise_of_the_records_own_is_that_of_one_machine(loss):
     compared(
         sd.distributed.m_estimate(corrected, parts[0], parts[1], noise_scale=parts[2]),
         sd.m_estimate(corrected, noised, y, noise_scale=scales),
+    )
+
+
+@pytest.mark.in_turn
+def test_limits_are_those_of_the_noisiest_record_of_all_partitions():
+    """One record of 4,000 has eight times the noise of the others; without weight it counts no more."""
+    u, y = sp.symbols("u y", real=True)
+    grows = sd.Loss(sp.exp(u**2 / 8 - y * u), score=u, target=y, target_values=(-1, 1))
+    corrected = sd.debias(grows, sd.Release({"x": sd.GaussianMechanism.from_scale(0.4)}))
+    rng = np.random.default_rng(3)
+    x, scales = rng.normal(size=4_000), np.where(np.arange(4_000) == 2_007, 3.2, 0.4)
+    labels = np.where(rng.random(4_000) < 1 / (1 + np.exp(-2 * x)), 1.0, -1.0)
+    noised = (x + np.where(scales < 1, scales, 0.0) * rng.normal(size=4_000))[:, None]
+    parts = [da.from_array(one, chunks=(1_000, *one.shape[1:])) for one in (noised, labels, scales)]
+    with pytest.raises((DivergenceError, InfiniteVarianceError), match="has infinite variance"):
+        sd.distributed.m_estimate(corrected, *parts[:2], noise_scale=parts[2])
+    weights = (np.arange(4_000) % 3 > 0).astype(float)  # of record 2,007 as well
+    compared(
+        sd.distributed.m_estimate(
+            corrected, *parts[:2], noise_scale=parts[2], sample_weight=da.from_array(weights, chunks=1_000)
+        ),
+        sd.m_estimate(corrected, noised, labels, noise_scale=scales, sample_weight=weights),
     )
 
 
