@@ -99,9 +99,7 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds, *, any_row: b
         X, y = at_hand(X, y)
     X, y = of_memory_map(X), of_memory_map(y)
     by_blocks = isinstance(X, Rows) or isinstance(y, Rows)
-    records = plain(loss, fit_intercept=bounds.constant, columns=names).records(
-        X, y, by_blocks=by_blocks
-    )
+    records = plain(loss, fit_intercept=bounds.constant, columns=names).records(X, y, by_blocks=by_blocks)
     if bounds.target is not None:
         out = [value for value in loss.target_values or () if not bounds.target[0] <= value <= bounds.target[1]]
         if out:
