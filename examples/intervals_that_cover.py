@@ -24,8 +24,8 @@ THETA, NOISE, LEVEL = np.array([2.0, -1.0]), 0.5, 95.0
 DOTTED = "the truth; the stated 95%"
 NAMES = ("noise ignored", "noise corrected")
 TABLE = Path(__file__).parent.parent / "docs" / "coverage.md"
-# Draws, refused, covers: their places in a row of the table.
-DRAWS, COVERS = 4, 6
+# The columns of the table that are read; the page has other tables as well.
+DRAWS, COVERS = "draws", "covers"
 
 
 def intervals(n: int, draw: int) -> np.ndarray:
@@ -43,11 +43,18 @@ def intervals(n: int, draw: int) -> np.ndarray:
 
 def designs(page: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the coverages in per cent and the numbers of draws of the page's table, those in brackets left out."""
-    rows = [line.split("|") for line in page.splitlines() if line.startswith("| ") and line.count("|") > COVERS]
-    numbers = [(row[COVERS].strip(), row[DRAWS].strip().replace(",", "")) for row in rows]
+    tables = [block.splitlines() for block in page.split("\n\n") if block.startswith("|")]
+    rows = next(rows for rows in ([cells(line) for line in table] for table in tables) if {DRAWS, COVERS} <= {*rows[0]})
+    places = [rows[0].index(name) for name in (COVERS, DRAWS)]
+    numbers = [[row[place].replace(",", "") for place in places] for row in rows[2:]]
     kept = [(float(covers), int(draws)) for covers, draws in numbers if covers.replace(".", "").isdigit()]
     covers, draws = np.array(kept).T
     return covers, draws
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a row of a table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

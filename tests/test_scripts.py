@@ -800,6 +800,14 @@ def test_the_example_of_a_noised_target(tmp_path, capsys):
     assert "least squares, p = 2, epsilon = 20" in text
 
 
+def test_the_example_of_intervals_reads_the_table_of_designs():
+    example = runpy.run_path(str(ROOT / "examples" / "intervals_that_cover.py"))
+    covers, draws = example["designs"](example["TABLE"].read_text())
+    assert len(covers) == len(draws) > 60
+    assert covers.min() > 80
+    assert draws.min() >= 20
+
+
 @pytest.mark.exhaustive
 def test_the_example_of_intervals(tmp_path, capsys):
     text, pictures = called("intervals_that_cover", tmp_path, capsys)
