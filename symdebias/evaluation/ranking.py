@@ -160,8 +160,8 @@ class SmoothPairSigns(PairSigns):
     def totals(self, theta: FloatArray, rows: Any, masses: FloatArray) -> Any:
         """Return the sums of masses, of masses times scores, and of masses times waves."""
         scores = self.signs.scores[theta.tobytes()].taken(rows)
-        waves = scores.waves(self.smooth.frequency, len(self.smooth.cosines))
-        return masses.sum(axis=1), masses @ scores.estimates, np.array([masses @ wave for wave in waves])
+        waves = scores.sums_over_records(self.smooth.frequency, len(self.smooth.cosines), masses)
+        return masses.sum(axis=1), masses @ scores.estimates, waves
 
     def added(self, *parts: Any) -> Any:
         """Return the totals of several parts of the records together."""
@@ -171,12 +171,13 @@ class SmoothPairSigns(PairSigns):
         """Return the same sums of slopes."""
         scores, (_, _, square) = self.signs.scores[theta.tobytes()].taken(rows), self.smooth.polynomial
         whole, middle, sums = totals
-        found = 2 * square * (np.multiply.outer(whole, scores.estimates) - middle[:, None])
-        waves = scores.waves(self.smooth.frequency, len(self.smooth.cosines))
-        for k, (wave, own, cosine) in enumerate(zip(waves, sums, self.smooth.cosines, strict=True), start=1):
-            # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j.
-            found -= k * self.smooth.frequency * cosine * (np.conj(own)[:, None] * wave).imag
-        return np.asarray(found)
+        w = self.smooth.frequency * np.arange(1, len(self.smooth.cosines) + 1)
+        # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j: the real part by -i times as much.
+        coefficients = np.zeros((len(whole), len(w) + 1), dtype=complex)
+        coefficients[:, 1:] = 1j * w * np.array(self.smooth.cosines) * np.conj(sums)
+        found = scores.sums_of_waves(self.smooth.frequency, coefficients, 0.0).T
+        found += 2 * square * (np.multiply.outer(whole, scores.estimates) - middle[:, None])
+        return found
 
     def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
         """Return slopes less signs."""

@@ -17,6 +17,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.waves import ComplexArray, sums_of_waves, sums_over_records
 from symdebias.evaluation.records import Records, added
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, SphericalNoise
@@ -32,8 +33,6 @@ _RANGE, _FARTHEST = 2.5, 1.1
 _WORTH = 1.5
 # Combinations of categories and steps of a grid that a sign is summed over exactly.
 _MOST_COMBINATIONS = 512
-# Records whose waves are held at a time.
-_BLOCK = 4096
 # Numbers of records that are looked at at a time, and powers of two that the number of these is between.
 _NUMBERS, _LEAST_POWER, _MOST_POWER = 2**17, 8, 14
 # A promised range is broken where released scores exceed it by so many standard errors more than noise explains; the
@@ -44,17 +43,8 @@ _BROKEN, _KURTOSIS = 4.0, 10.0
 _LEAST_SIZE, _LEAST_VARIANCE = 1e-140, 1e-300
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
-# Complex numbers, and what the scores of a theta are kept under.
-ComplexArray = np.ndarray[Any, np.dtype[np.complex128]]
+# What the scores of a theta are kept under.
 _LAST = "released scores"
-
-
-def _turned(angles: FloatArray) -> ComplexArray:
-    """Return exp(i a): by sine and cosine, as NumPy takes its time over complex exponentials."""
-    found = np.empty(angles.shape, dtype=np.complex128)
-    np.cos(angles, out=found.real)
-    np.sin(angles, out=found.imag)
-    return found
 
 
 def _rows_at_once(columns: int) -> int:
@@ -217,18 +207,24 @@ class ReleasedScores:
             total += column.unbiased(np.square) - column.unbiased(np.asarray) ** 2
         return total
 
-    def waves(self, frequency: float, count: int) -> Iterator[ComplexArray]:
-        """Yield unbiased estimates of exp(i k h u), k = 1 to count, at true scores u, each of shape (n,)."""
-        w: FloatArray = frequency * np.arange(1.0, count + 1)
-        step = _turned(frequency * self.linear)
-        tables = [(column.channeled(w), column.codes) for column in self.categories]
-        power = np.ones_like(step)
-        for place, growth in enumerate(self._growths(w)):
-            power *= step
-            wave = power * growth
-            for table, codes in tables:
-                wave *= table[codes, place]
-            yield wave
+    def sums_over_records(self, frequency: float, count: int, masses: FloatArray) -> ComplexArray:
+        """Return sums over records of masses times unbiased estimates of exp(i k h u), k = 1 to count, shape (m, K).
+
+        Parameters
+        ----------
+        frequency : float
+            h.
+        count : int
+            K.
+        masses : array of shape (m, n), float64
+            The masses.
+        """
+        w = frequency * np.arange(1.0, count + 1)
+        return sums_over_records(frequency * self.linear, self._tables(w), masses, count) * self._growths(w)
+
+    def _tables(self, w: FloatArray) -> list[tuple[ComplexArray, IntegerArray]]:
+        """Return by what columns of categories multiply waves of some frequencies, by category, and the categories."""
+        return [(column.channeled(w), column.codes) for column in self.categories]
 
     def _growths(self, w: FloatArray) -> FloatArray:
         """Return what waves of some frequencies are multiplied with, so that the noise is undone but for channels."""
@@ -264,16 +260,9 @@ class ReleasedScores:
         return np.asarray(found / found.sum())
 
     def _real_sums(self, frequency: float, coefficients: ComplexArray) -> FloatArray:
-        """Return the real parts of sums of `waves`, by their coefficients of shape (m, K): of shape (n, m)."""
-        found = np.empty((len(self.linear), len(coefficients)))
-        # Waves take the room of several columns: some thousand records at a time.
-        for start in range(0, len(found), _BLOCK):
-            part = self.taken(slice(start, start + _BLOCK))
-            waves = np.empty((coefficients.shape[1], len(part.linear)), dtype=np.complex128)
-            for place, wave in enumerate(part.waves(frequency, len(waves))):
-                waves[place] = wave
-            found[start : start + _BLOCK] = (coefficients @ waves).real.T
-        return found
+        """Return the real parts of sums of unbiased estimates of waves, by coefficients (m, K): of shape (n, m)."""
+        w = frequency * np.arange(1.0, coefficients.shape[1] + 1)
+        return sums_of_waves(frequency * self.linear, self._tables(w), coefficients * self._growths(w))
 
     def slope(self, surrogate: Surrogate) -> FloatArray:
         """Return unbiased estimates of the slope of a surrogate at true scores."""

@@ -495,8 +495,8 @@ def _wave_sums(part: Records, *, theta: FloatArray, frequency: float, middle: fl
     scores = ReleasedScores.of(part, theta)
 
     def summed(rows: slice) -> Sums:
-        (wave,) = scores.taken(rows).less(middle).waves(frequency, 1)
-        return Sums.of(wave.real[:, None], *part.counted_by(rows))
+        waves = scores.taken(rows).sums_of_waves(frequency, np.array([[0.0, 1.0]], dtype=complex), middle)
+        return Sums.of(waves, *part.counted_by(rows))
 
     return Sums.together(part.over_pieces(summed))
 

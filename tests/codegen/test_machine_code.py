@@ -10,7 +10,7 @@ import sympy as sp
 from instances import U, Y
 
 import symdebias as sd
-from symdebias.codegen import cache
+from symdebias.codegen import cache, waves
 from symdebias.codegen.direct import widths
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.score.columns import ScoreColumns
@@ -68,6 +68,14 @@ def test_loops_over_records_are_vectorised_and_nan_keeps_its_meaning(nothing_com
     assert [freedoms(kernel) for kernel in compiled.values()] == [{"contract", "reassoc"}] * len(NAMES)
     counts = {name: packed(kernel) for name, kernel in compiled.items()}
     assert min(counts.values()) >= MANY, counts
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("over_records", [True, False])
+def test_loops_over_waves_are_vectorised(over_records, nothing_compiled):
+    """Four products of waves and the sums of the four: 16 and 16 on processors that multiply and add at once."""
+    kernel = cache.compile_kernel(waves.source(over_records=over_records))
+    assert packed(kernel) >= 24
 
 
 @pytest.mark.in_turn

@@ -220,8 +220,10 @@ def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
     assert not scores.has_exact_signs
     np.testing.assert_allclose(weights @ scores.estimates, u, atol=1e-10)
     np.testing.assert_allclose(weights @ scores.squares, u**2, atol=1e-9)
-    means = [weights @ wave for wave in scores.waves(0.5, 4)]
+    (means,) = scores.sums_over_records(0.5, 4, weights[None])
     np.testing.assert_allclose(means, np.exp(0.5j * u * np.arange(1, 5)), atol=1e-9)
+    each = scores.sums_of_waves(0.5, np.diag([0, 1, 1, 1, 1]).astype(complex)[1:], 0.3)
+    np.testing.assert_allclose(weights @ each, np.cos(0.5 * (u - 0.3) * np.arange(1, 5)), atol=1e-9)
 
 
 @pytest.mark.in_turn
