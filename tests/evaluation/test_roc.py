@@ -107,7 +107,6 @@ def test_many_thresholds_are_taken_in_parts(monkeypatch):
     options = {"release": noised.release, "thresholds": 7}
     whole = sd.evaluation.roc_curve(THETA, noised.X, noised.y, **options)
     monkeypatch.setattr("symdebias.evaluation.records.ROWS", 64)
-    monkeypatch.setattr("symdebias.evaluation.scores._BLOCK", 64)
     parts = sd.evaluation.roc_curve(THETA, noised.X, noised.y, **options)
     np.testing.assert_allclose(parts.true_positive_rates, whole.true_positive_rates, atol=1e-12)
 
