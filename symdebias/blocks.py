@@ -84,8 +84,8 @@ def from_parquet(
     Notes
     -----
     A row group is decoded as a whole, and three are kept for each of X and y: one of a million rows and ten columns
-    takes 80 MB. The next group is read while the last is worked on. Single records are not at hand: give
-    ``order="given"`` to `symdebias.sgd`, or copy the records by `to_memory_map`.
+    takes 80 MB. The next group is read while the last is worked on. Single records are not at hand: what
+    shuffles records, as `symdebias.sgd` does unless it is given ``order="given"``, copies them to files without a name.
 
     Examples
     --------

@@ -21,6 +21,7 @@ from symdebias._copies import at_hand
 from symdebias._rows import TOGETHER, Rows
 
 COUNT = 3_000
+COPYING = ["dp_lssgd", "cross_validate", "sgd", "sgd_replicates"]
 PRIVATE = {
     "epsilon": 1.0, "delta": 1e-6, "adjacency": "replace-one", "epochs": 2, "record_radius": 1.0, "accountant": "rdp",
     "random_state": 3,
@@ -114,13 +115,19 @@ def solved(what, X, y):
     if what == "dp_lssgd":
         return sd.dp_lssgd(sd.losses.logistic(), X, y, **PRIVATE).theta
     release = sd.Release()
+    if what.startswith("sgd"):
+        corrected = sd.debias(sd.losses.logistic(), release)
+        if what == "sgd":
+            return sd.sgd(corrected, X, y, epochs=2, random_state=3).theta
+        found = sd.sgd_replicates(corrected, X, y, [{"l2": 0.1}, {"l2": 1.0}], random_state=3)
+        return [*found[0].theta, *found[1].theta]
     fits = {"fit": functools.partial(sd.m_estimate, sd.debias(sd.losses.logistic(), release))}
     found = sd.evaluation.cross_validate(fits, X, y, release=release, metric="accuracy", random_state=0)
     return [*found.fold_values["fit"], found.estimates["fit"].standard_error]
 
 
 @pytest.mark.in_turn
-@pytest.mark.parametrize("what", ["dp_lssgd", "cross_validate"])
+@pytest.mark.parametrize("what", COPYING)
 def test_results_are_those_of_a_memory_map_and_leave_nothing(what, people, folder, tmp_path):
     expected = solved(what, on_disk(people[0], tmp_path), people[1])
     X, y, _ = stream(*people)
@@ -136,7 +143,7 @@ def test_results_are_those_of_a_memory_map_and_leave_nothing(what, people, folde
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("what", ["dp_lssgd", "cross_validate"])
+@pytest.mark.parametrize("what", COPYING)
 def test_an_error_leaves_nothing(what, people, folder):
     X, y = people[0].copy(), people[1]
     X[COUNT // 2, 1] = np.nan
@@ -145,6 +152,31 @@ def test_an_error_leaves_nothing(what, people, folder):
     gc.collect()
     assert not any(folder.iterdir())
     assert not open_in(folder)
+
+
+def test_nothing_is_copied_for_records_in_the_given_order(people, monkeypatch):
+    monkeypatch.setattr(_copies, "write_rows", None)
+    X, y, _ = stream(*people)
+    found, expected = (
+        sd.sgd(sd.debias(sd.losses.logistic(), sd.Release()), *given, order="given", random_state=3).theta
+        for given in ((X, y), people)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_columns_that_are_copied_were_read_in_the_order_of_the_release(people, folder):
+    """A copy has no names any more: parameters would be exchanged, and no word."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": people[0][:, 0], "b": people[0][:, 1], "y": people[1]})
+    release = sd.Release({"a": sd.GaussianMechanism.from_scale(0.1), "b": sd.GaussianMechanism.from_scale(0.1)})
+    corrected = sd.debias(sd.losses.exponential(), release)
+    X, y = sd.blocks.from_iterator(lambda: [table], columns=["b", "a"], target="y")
+    with pytest.raises(ValueError, match="read as the columns b, a, and those of the release are a, b"):
+        sd.sgd(corrected, X, y, random_state=3)
+    X, y = sd.blocks.from_iterator(lambda: [table], columns=["a", "b"], target="y")
+    found, expected = (sd.sgd(corrected, *given, random_state=3) for given in ((X, y), (table[["a", "b"]], people[1])))
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    assert found.names == expected.names == ("a", "b")
 
 
 def shorter(blocks, times):
@@ -165,7 +197,7 @@ def broken(blocks, times):
     return blocks
 
 
-@pytest.mark.parametrize("what", ["dp_lssgd", "cross_validate"])
+@pytest.mark.parametrize("what", COPYING)
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -197,7 +229,7 @@ def test_a_stream_is_read_again_after_its_end_was_looked_at(people):
     assert len(passes) == 3
 
 
-@pytest.mark.parametrize("what", ["dp_lssgd", "cross_validate"])
+@pytest.mark.parametrize("what", COPYING)
 def test_no_room_is_said_before_records_are_read(what, people, folder, monkeypatch):
     X, y, passes = stream(*people)
     monkeypatch.setattr(_copies.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 71_999}))

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import IntegerArray
+from symdebias._copies import at_hand
 from symdebias._domains import check_choice
+from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
@@ -89,6 +91,26 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
     return *taken, given.order, RUNS, given.run_length, given.shift, 0
 
 
+def within_reach(corrected: CorrectedLoss, X: Any, y: Any, *, order: str) -> tuple[CorrectedLoss, Any, Any]:
+    """Return records of which descent takes any: a copy of those that are read in order, where they are shuffled.
+
+    The loss has the names that these were read by, which a copy has no more.
+
+    Raises
+    ------
+    ValueError
+        Columns were read by name into other places than the release has them in.
+    OSError
+        There is no room for a copy.
+    """
+    if order != "shuffled":
+        return corrected, X, y
+    corrected = corrected.named_by(X)
+    if isinstance(X, Rows):
+        X.require_places(corrected.release.columns)
+    return corrected, *at_hand(X, y)
+
+
 def checked_run(
     corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any,
     is_part: bool = False,
@@ -102,7 +124,7 @@ def checked_run(
     Raises
     ------
     ValueError, TypeError
-        The data do not fit, or cannot be taken in this order.
+        The data do not fit.
     """
     check_choice("order", order, ("shuffled", "given"))
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
@@ -117,11 +139,6 @@ def checked_run(
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True
     )
-    if order == "shuffled" and not run.has_any_row:
-        raise ValueError(
-            'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
-            'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
-        )
     refuse_mismatch(corrected, run, has_offset=offset is not None)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)

@@ -24,7 +24,7 @@ from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning, SymdebiasError, VarianceWarning
 from symdebias.records import Records
 from symdebias.solvers.checkpoint import described, kept, told
-from symdebias.solvers.deal import checked_run
+from symdebias.solvers.deal import checked_run, within_reach
 from symdebias.solvers.descent import averaged_share
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
@@ -259,6 +259,7 @@ def sgd_replicates(
             "this surrogate is not resolved, and each replicate would have one of its own. Resolve it first: pass "
             "fit.corrected of a first fit by m_estimate or sgd, or corrected.resolve(radius=, score_variance=, n=)."
         )
+    corrected, X, y = within_reach(corrected, X, y, order=order)
     corrected, run, factor, marked = checked_run(
         corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )

@@ -29,7 +29,7 @@ from symdebias.records import Records
 from symdebias.solvers.batch_means import by_batch_means
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.deal import checked_run
+from symdebias.solvers.deal import checked_run, within_reach
 from symdebias.solvers.descent import Descent, averaged_share, handing_over, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
@@ -125,7 +125,9 @@ def sgd(
         Whether each epoch draws a new order of the records, or takes them as they stand: right for a stream
         and for records already in random order. Shuffling reads runs of up to 64 consecutive records in random
         order and deals them out like cards, 32 runs at a time, so that a batch has records from all over the
-        table; that is several times faster than reading single records at random.
+        table; that is several times faster than reading single records at random. What is read from its beginning to
+        its end is copied for it, to files without a name in the folder of `tempfile.gettempdir`, of 8 bytes for each
+        number.
     sample_weight : array of shape (n,), optional
         Non-negative weights. The gradient of a batch of B records is the sum of w g over B times the mean weight of
         all records, or of those of the first `partial_fit`.
@@ -274,6 +276,7 @@ def _trained(
         _check_covariance(covariance, share, step_size, epochs)
     patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
     rng = generator(random_state)
+    corrected, X, y = within_reach(corrected, X, y, order=order)
     corrected, run, factor, marked = checked_run(
         corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset,
         is_part=is_stream,
