@@ -291,14 +291,14 @@ class Records:
         """Some thousand of those with weight, at equal distances, as records by themselves."""
         return self.only(at_equal_distances(self.weights, FEW))
 
-    def only(self, rows: Any) -> "Records":
-        """Return some records, by a slice or their numbers."""
-        X, y = self.taken(rows)
+    def only(self, rows: Any, *, reads: bool = True) -> "Records":
+        """Return some records, by a slice or their numbers; without `reads` columns of tables are read when asked for."""
+        (X, y), matrix = self.taken(rows), self.matrix
         return replace(
             self,
             X=X,
             y=y,
-            matrix=self.matrix[rows],
+            matrix=matrix.only(rows) if isinstance(matrix, Rows) and not reads else matrix[rows],
             target=self.target[rows],
             weights=self.weights[rows],
             clusters=None if self.clusters is None else self.clusters[rows],
@@ -667,7 +667,7 @@ def release_of(model: Any, release: Any, *, has_scales: bool = False) -> Release
 
 def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:
     def weighed(rows: slice) -> FloatArray:
-        some = part.only(rows)
+        some = part.only(rows, reads=False)
         return np.asarray((some.weights if power == 1 else some.weights**power) @ work(some))
 
     return np.asarray(added(*part.over_pieces(weighed)))
