@@ -292,7 +292,7 @@ class Records:
         return self.only(at_equal_distances(self.weights, FEW))
 
     def only(self, rows: Any, *, reads: bool = True) -> "Records":
-        """Return some records, by a slice or their numbers; without `reads` columns of tables are read when asked for."""
+        """Return some records, by a slice or their numbers; without `reads` tables are read when they are asked for."""
         (X, y), matrix = self.taken(rows), self.matrix
         return replace(
             self,
