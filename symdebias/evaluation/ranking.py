@@ -172,7 +172,7 @@ class SmoothPairSigns(PairSigns):
         scores, (_, _, square) = self.signs.scores[theta.tobytes()].taken(rows), self.smooth.polynomial
         whole, middle, sums = totals
         w = self.smooth.frequency * np.arange(1, len(self.smooth.cosines) + 1)
-        # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j: the real part by -i times as much.
+        # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j; -Im(z) is the real part of i z.
         coefficients = np.zeros((len(whole), len(w) + 1), dtype=complex)
         coefficients[:, 1:] = 1j * w * np.array(self.smooth.cosines) * np.conj(sums)
         found = scores.sums_of_waves(self.smooth.frequency, coefficients, 0.0).T
