@@ -22,7 +22,9 @@ from pathlib import Path
 from larger_than_memory import NOISE, write
 
 FIT = f"""
-import json, resource, sys
+import json, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from larger_than_memory import largest_resident
 import symdebias as sd
 path, place, solver, columns, epochs, seconds = sys.argv[1:]
 from symdebias.solvers import checkpoint
@@ -34,8 +36,7 @@ if solver == "sgd":
     fit = sd.sgd(corrected, X, y, order="given", average=True, epochs=int(epochs), **kept)
 else:
     fit = sd.m_estimate(corrected, X, y, **kept)
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-print(json.dumps([memory, [value.hex() for value in fit.theta.tolist()]]))
+print(json.dumps([largest_resident(), [value.hex() for value in fit.theta.tolist()]]))
 """
 
 

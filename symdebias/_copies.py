@@ -39,7 +39,7 @@ def write_rows(sources: Sequence[Rows], streams: Sequence[BinaryIO]) -> None:
         source.require_end()
 
 
-def at_hand(X: Any, y: Any) -> tuple[Any, Any]:
+def at_hand(X: Any, y: Any, columns: Sequence[str] | None = None) -> tuple[Any, Any]:
     """Return records any of which is at hand: those that are read in order as memory maps of a copy.
 
     The copy is made by one pass. It lies in files without a name in the folder for temporary ones, which no other user
@@ -49,14 +49,18 @@ def at_hand(X: Any, y: Any) -> tuple[Any, Any]:
     ----------
     X, y : array, table, Rows or None
         Features and targets; what has any row at hand is returned as it is.
+    columns : sequence of str, optional
+        The columns of the release, for features that were read by name: a copy has no names.
 
     Raises
     ------
     ValueError
-        There is not one target for each record.
+        There is not one target for each record, or a column was read into another place than the release has it in.
     OSError
         There is no room.
     """
+    if isinstance(X, Rows):
+        X.require_places(columns)
     given = [X, y]
     # What is empty is refused by whoever checks it.
     places = [place for place, source in enumerate(given) if not has_any_row(source) and len(source)]

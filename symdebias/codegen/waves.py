@@ -182,12 +182,11 @@ def _described(
     angles: FloatArray, tables: Sequence[tuple[ComplexArray, IntegerArray]], count: int
 ) -> tuple[FloatArray, FloatArray, IntegerArray, FloatArray]:
     """Return what a kernel takes of waves: categories of all columns are numbered one after another."""
-    codes, factors, first = np.empty((len(tables), len(angles)), dtype=np.int64), np.zeros((0, count), complex), 0
+    codes, first = np.empty((len(tables), len(angles)), dtype=np.int64), 0
     for own, (table, of_records) in zip(codes, tables, strict=True):
         np.add(of_records, first, out=own)
         first += len(table)
-    if tables:
-        factors = np.concatenate([table[:, :count] for table, _ in tables])
+    factors = np.concatenate([np.zeros((0, count), complex), *(table for table, _ in tables)])
     return np.cos(angles), np.sin(angles), codes, _padded(factors)
 
 

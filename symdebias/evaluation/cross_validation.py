@@ -489,8 +489,6 @@ def _some_of(values: Any, rows: IntegerArray) -> Any:
 
 def _at_hand(release: Release, X: Any, y: Any) -> tuple[Any, Any]:
     """Return records whose parts are read where they are, of a source that is read in order in a copy, and targets."""
-    if isinstance(X, Rows) and isinstance(release, Release):
-        # A copy has no names; what is no release is refused where records are checked.
-        X.require_places(release.columns)
-    X, y = at_hand(X, y)
+    # What is no release is refused where records are checked.
+    X, y = at_hand(X, y, release.columns if isinstance(release, Release) else None)
     return of_memory_map(X) if isinstance(X, np.memmap) and len(X) > ROWS else X, in_memory(y)

@@ -5,6 +5,7 @@ all with weight: quantiles of scores are told from them, and what a metric needs
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
@@ -221,7 +222,7 @@ class _Blocks:
             yield start, read
 
     def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
-        """Yield what a function says of each block that has weight, in order: blocks are read one after another."""
+        """Return what a function says of each block that has weight, in order: blocks are read one after another."""
 
         def said(one: tuple[int, dict[str, Any]]) -> tuple[Any, ...]:
             start, read = one
@@ -230,8 +231,7 @@ class _Blocks:
                 block = self._checked(read, start, knows_weights=True)
                 return (work(block),) if block.weights.any() else ()
 
-        for found in over_items(self._each_read(), said):
-            yield from found
+        return itertools.chain.from_iterable(over_items(self._each_read(), said))
 
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of each block, put together."""

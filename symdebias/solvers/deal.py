@@ -8,7 +8,6 @@ import numpy as np
 from symdebias._arrays import IntegerArray
 from symdebias._copies import at_hand
 from symdebias._domains import check_choice
-from symdebias._rows import Rows
 from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
@@ -106,9 +105,7 @@ def within_reach(corrected: CorrectedLoss, X: Any, y: Any, *, order: str) -> tup
     if order != "shuffled":
         return corrected, X, y
     corrected = corrected.named_by(X)
-    if isinstance(X, Rows):
-        X.require_places(corrected.release.columns)
-    return corrected, *at_hand(X, y)
+    return corrected, *at_hand(X, y, corrected.release.columns)
 
 
 def checked_run(

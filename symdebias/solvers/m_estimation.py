@@ -302,7 +302,7 @@ def estimated(
         checked.require_finite()
     # Moments without weights have told it.
     is_finite = known is None or math.isfinite(known.moments.target_square)
-    is_told = known is not None and is_finite and not len(checked.weights)
+    is_told = known is not None and not len(checked.weights)
     if not is_finite or not (is_told or isinstance(checked.target, Rows)):
         require_squares(checked.target, "y")
     require_large_enough(checked, metric)
