@@ -285,8 +285,10 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
 
 def _extreme_targets(part: Records) -> tuple[float, float]:
     """Return the least and the largest target of the records with weight."""
-    target = part.target[part.weights > 0]
-    return float(target.min(initial=math.inf)), float(target.max(initial=-math.inf))
+    target, present = part.target, part.weights > 0
+    # A target of those with weight would be one more array of all records.
+    least, most = target.min(initial=math.inf, where=present), target.max(initial=-math.inf, where=present)
+    return float(least), float(most)
 
 
 def relabelled(part: Records, label: float) -> Records:

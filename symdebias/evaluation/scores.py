@@ -549,7 +549,8 @@ def _require_size(theta: FloatArray, linear: FloatArray, coded: Sequence[FloatAr
     covariance : array of shape (q, q), float64
         That of the noise of the columns.
     """
-    size = max((float(np.abs(values).max(initial=0.0)) for values in (linear, *coded)), default=0.0)
+    ends = ((values.max(initial=0.0), -values.min(initial=0.0)) for values in (linear, *coded))
+    size = max((float(max(both)) for both in ends), default=0.0)
     if 0 < size < _LEAST_SIZE and np.any((theta != 0) & (np.diagonal(covariance) > 0)):
         raise ValueError(
             f"the scores of the model reach {size:.3g}, and scores with noise are squared: they must reach "

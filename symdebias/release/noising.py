@@ -47,8 +47,7 @@ def noised_records(
     assert columns is not None
     charge = charge_of(release, ledger, source, has_target=y is not None, keep_index=keep_index)
     # One that takes all columns as they stand refuses NaN and infinity while it clips.
-    whole = _takes_all(release)
-    matrix = collected_matrix(release, X, check_finite=not whole)
+    matrix = collected_matrix(release, X, check_finite=not _takes_all(release))
     labels = labels_of_target(release.target, "range")
     target = None
     if y is not None:
@@ -62,12 +61,18 @@ def noised_records(
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
     placed = release.placed(len(columns))
+    whole = None
     try:
-        if len(placed) == 1 and released[:, placed[0][0]].size == released.size and is_own:
-            # Those clipped stand where the true ones did, of which nobody but this call has this copy.
-            clipped = [placed[0][1].clip_in_place(_taken(placed[0][1], released))]
+        if len(placed) == 1 and released[:, placed[0][0]].size == released.size:
+            ((place, mechanism),) = placed
+            if is_own:
+                # Those clipped stand where the true ones did, of which nobody but this call has this copy.
+                whole = mechanism.clip_in_place(_taken(mechanism, released))
+            else:
+                whole = mechanism.clip(_taken(mechanism, released[:, place]))
+            flags = [whole.outside]
         else:
-            clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
+            flags = [mechanism.clip(_taken(mechanism, released[:, place])).outside for place, mechanism in placed]
     except ValueError as error:
         refused: ValueError | None = error
     else:
@@ -78,34 +83,29 @@ def noised_records(
         raise refused
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
     collected = release.categories.collected
-    outsiders = [
-        (", ".join(collected(columns[place])), part.outside) for (place, _), part in zip(placed, clipped, strict=True)
-    ]
+    outsiders = [(", ".join(collected(columns[place])), own) for (place, _), own in zip(placed, flags, strict=True)]
     outsiders += [] if clipped_target is None else [("the target", clipped_target.outside)]
     _report(Outside.of(outsiders, len(matrix)), outside, stacklevel=5)
+    del flags, outsiders
     # All that may be refused has been: from here on a crash counts a release that never went out.
     charge(len(matrix))
-    noised: FloatArray | dict[str, FloatArray]
-    if len(clipped) == 1 and clipped[0].values.size == released.size:
-        # One mechanism takes all columns: those that were clipped are written over, and the true ones needed no more.
+    if whole is not None:
+        # Those that were clipped are written over, and the true ones needed no more.
         count = len(matrix)
         del matrix, released
-        noised = placed[0][1].noise_in_place(clipped.pop(), source).reshape(count, -1)
-    elif _arrays.is_table(X):
-        noised = {name: released[:, columns.index(name)].copy() for name in release.noiseless}
-        # Columns are handed on one by one, and the true ones needed no more.
-        del matrix, released
-        for place, mechanism in placed:
-            drawn = mechanism.noise_in_place(clipped.pop(0), source)
-            noised |= zip(columns[place], drawn.reshape(len(drawn), -1).T, strict=True)
+        noised = placed[0][1].noise_in_place(whole, source).reshape(count, -1)
     else:
-        # An array of the caller's would be written to, and change later.
-        if released is matrix and not is_own:
-            released = matrix.copy() if release.noiseless else np.empty_like(matrix)
-        for place, mechanism in placed:
-            drawn = mechanism.noise_in_place(clipped.pop(0), source)
-            released[:, place] = drawn.reshape(len(drawn), -1)
         noised = released
+        if released is matrix and not is_own:
+            # An array of the caller's would be written to, and change later.
+            noised = matrix.copy() if release.noiseless else np.empty_like(matrix)
+        for place, mechanism in placed:
+            # Clipped once more: kept since they were counted, the columns would be a second copy of all of them.
+            clipped = mechanism.clip(_taken(mechanism, released[:, place]))
+            drawn = mechanism.noise_in_place(clipped, source)
+            noised[:, place] = drawn.reshape(len(drawn), -1)
+            del clipped, drawn
+        del matrix, released
     # A copy: an array of the caller's would take along the table that it is a view of.
     sent: Any = target.copy() if target is not None and clipped_target is None else None
     if clipped_target is not None and release.target is not None:

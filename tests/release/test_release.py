@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 import warnings
 from dataclasses import replace
 
@@ -10,7 +11,13 @@ from instances import RELEASES
 from sampling_statistics import coin_faults, normal_faults
 
 from symdebias.exceptions import ClippingWarning
-from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse, SphericalCapMechanism
+from symdebias.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomizedResponse,
+    SphericalCapMechanism,
+    sampling,
+)
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import Noised, Release
 
@@ -370,6 +377,29 @@ def test_records_that_are_centred_are_clipped_where_they_stand(monkeypatch):
     release.privatize(X, random_state=0)
     assert len(taken) == 1
     np.testing.assert_array_equal(X, 0.7)
+
+
+@pytest.mark.parametrize("kind", ["array", "float32", "table"])
+def test_columns_are_noised_one_by_one_without_a_second_copy(request, kind):
+    """All columns clipped stood beside all that were noised: twice what is returned."""
+    names = tuple(f"x{place}" for place in range(10))
+    release = Release({name: LaplaceMechanism(1.0, bounds=(-1.0, 1.0)) for name in names})
+    X = np.random.default_rng(0).uniform(-1, 1, (40_000, 10))
+    given = {"array": lambda: X, "float32": lambda: X.astype(np.float32)}
+    given["table"] = lambda: request.getfixturevalue("pandas").DataFrame(X, columns=names)
+    records = given[kind]()
+    release.privatize(records[:10], random_state=0)
+    tracemalloc.start()
+    try:
+        noised = release.privatize(records, random_state=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # What is returned, a column that is clipped and drawn, and a byte for each number: whether it lay outside.
+    assert peak < 1.6 * X.nbytes
+    source, values = sampling.source(0, None), np.asarray(records)
+    alone = [one.add_noise(one.clip(values[:, n]), source) for n, (_, one) in enumerate(release.groups)]
+    np.testing.assert_array_equal(np.asarray(noised.X), np.transpose(alone))
 
 
 # ---- coefficients in original units ----------------------------------------------------------------------
