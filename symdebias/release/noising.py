@@ -1,6 +1,6 @@
 """Noise true records as a release says: clip each part to its declared bounds, then noise it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,28 +217,27 @@ def _hardened(release: "Release", source: sampling.Source) -> bool:
     return bool(parts) and all(part.guarantee is not None for part in parts)
 
 
-def _as_sent(release: "Release", released: FloatArray | Mapping[str, FloatArray], X: Any, keep_index: bool) -> Any:
+def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool) -> Any:
     """Return released records in the form of X: arrays have codes for categories, in the order of the release.
 
-    Those of a table may come as columns by name.
     Tables have categories as their owners know them, and where it makes sense the data types of the given table:
     columns that are released as they are, integers that are released as whole numbers, text and categories.
     """
     columns = release.columns or ()
-    if isinstance(released, np.ndarray) and not _arrays.is_table(X):
+    if not _arrays.is_table(X):
         for name, labels in labels_of(release.groups, "sent").items():
             place = columns.index(name)
             if not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
                 released[:, place] = labels.codes(released[:, place])
         return released
     labels_sent = labels_of(release.groups, "sent")
-    if isinstance(released, np.ndarray) and not (labels_sent or any(_is_whole(one) for _, one in release.groups)):
+    has_other_types = labels_sent or release.noiseless or any(_is_whole(one) for _, one in release.groups)
+    if not has_other_types:
         # All columns are noised numbers, which a table can have where they are.
         return _arrays.table_of(X, columns, released, keep_index=keep_index)
     table = _arrays.frame(X)
     own = {name: table[name] for name in _arrays.column_names(X)}
-    by_name = zip(columns, released.T, strict=True) if isinstance(released, np.ndarray) else released
-    sent: dict[str, Any] = dict(by_name)
+    sent: dict[str, Any] = dict(zip(columns, released.T, strict=True))
     moved = {pair[0] for pair in (*release.center, *release.scale) if isinstance(pair, tuple)}
     for names, mechanism in release.groups:
         for name in names or ():

@@ -324,6 +324,18 @@ def test_a_row_that_is_not_finite_is_named_where_records_are_clipped_in_place(pa
     assert table["b"].isna().sum() == 1
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_without_noise_keep_their_types_beside_any_number_of_mechanisms(library):
+    data = {"a": [0.1, 0.2, 0.3], "year": [2001, 2002, 2003], "b": [0.3, 0.2, 0.1]}
+    module = pytest.importorskip(library)
+    table = module.table(data) if library == "pyarrow" else module.DataFrame(data)
+    for noised in ({("a", "b"): UNIT}, {"a": KNOWN, "b": KNOWN}):
+        sent = Release(noised, noiseless=("year",)).privatize(table, random_state=0).X
+        assert str(sent["year"].dtype if library != "pyarrow" else sent["year"].type).lower() == "int64"
+        assert list(np.asarray(sent["year"])) == data["year"]
+        assert np.asarray(sent["a"]).dtype == np.float64
+
+
 def test_a_column_of_continuous_targets_comes_back_as_a_column(pandas):
     release = Release({"a": KNOWN}, KNOWN)
     table, y = pandas.DataFrame({"a": [0.1, 0.2]}, index=[7, 3]), pandas.Series([1.5, 2.5], index=[7, 3], name="dose")
