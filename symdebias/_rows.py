@@ -358,20 +358,59 @@ def read_together(sources: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[F
         For each item that is returned the rows, of all sources; a slice goes forward.
     """
     count = len(sources[0])
-    places = [np.arange(*rows.indices(count)) if isinstance(rows, slice) else np.asarray(rows) for rows in wanted]
-    found = [tuple(np.empty((len(rows), *source.shape[1:])) for source in sources) for rows in places]
-    orders = [np.argsort(rows, kind="stable") for rows in places]
-    begins = np.arange(0, count + TOGETHER, TOGETHER)
-    ends = [np.searchsorted(rows[order], begins) for rows, order in zip(places, orders, strict=True)]
-    for window, begin in enumerate(begins[:-1]):
-        if not any(cuts[window + 1] > cuts[window] for cuts in ends):
-            continue
-        blocks = [source[begin : min(begin + TOGETHER, count)] for source in sources]
-        for rows, order, cuts, into in zip(places, orders, ends, found, strict=True):
-            own = order[cuts[window] : cuts[window + 1]]
+    some = Gathered(wanted, count)
+    for begin in range(0, count, TOGETHER):
+        end = min(begin + TOGETHER, count)
+        if some.has_any_of(begin, end):
+            some.take(begin, [source[begin:end] for source in sources])
+    if some.found is None:
+        some.take(0, [source[:1] for source in sources])
+    assert some.found is not None
+    return some.found
+
+
+class Gathered:
+    """Some rows of sources, several times, which are taken while all of them are read block by block.
+
+    Parameters
+    ----------
+    wanted : sequence of slices or arrays of int
+        As for `read_together`.
+    count : int
+        How many rows there are in all.
+
+    Attributes
+    ----------
+    found : list of tuples of arrays, or None
+        What `read_together` returns, once all blocks have been taken; None before the first.
+    """
+
+    def __init__(self, wanted: Sequence[Any], count: int) -> None:
+        places = (np.arange(*rows.indices(count)) if isinstance(rows, slice) else np.asarray(rows) for rows in wanted)
+        # In the order in which they are read, and where each of them was wanted.
+        self._orders = [(rows, np.argsort(rows, kind="stable")) for rows in places]
+        self._orders = [(rows[order], order) for rows, order in self._orders]
+        self.found: list[tuple[FloatArray, ...]] | None = None
+
+    def has_any_of(self, begin: int, end: int) -> bool:
+        """Whether any of consecutive rows is wanted."""
+        return any(len(self._among(rows, begin, end)) > 0 for rows, _ in self._orders)
+
+    def take(self, begin: int, blocks: Sequence[FloatArray]) -> None:
+        """Take what is wanted of a block of each source, whose first row is the row `begin` of all."""
+        if self.found is None:
+            self.found = [
+                tuple(np.empty((len(rows), *block.shape[1:])) for block in blocks) for rows, _ in self._orders
+            ]
+        for (rows, order), into in zip(self._orders, self.found, strict=True):
+            own = self._among(rows, begin, begin + len(blocks[0]))
             for block, array in zip(blocks, into, strict=True):
-                array[own] = block[rows[own] - begin]
-    return found
+                array[order[own.start : own.stop]] = block[rows[own.start : own.stop] - begin]
+
+    @staticmethod
+    def _among(rows: IntegerArray, begin: int, end: int) -> range:
+        """Return where those of consecutive rows stand among some in order."""
+        return range(*np.searchsorted(rows, (begin, end)).tolist())
 
 
 @contextlib.contextmanager

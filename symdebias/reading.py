@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, real_array, sums_and_minima, take_rows
-from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired, require_as_many, require_vector
+from symdebias._rows import (
+    Gathered,
+    Rows,
+    at_once,
+    counted_from,
+    has_any_row,
+    paired,
+    require_as_many,
+    require_vector,
+)
 from symdebias._table_rows import first_row, rows_of_table
 from symdebias.codegen.parallel import CHUNK
 from symdebias.correction import Correction
@@ -79,8 +88,15 @@ def _as_they_are(part: FloatArray) -> FloatArray:
     return part
 
 
-def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray | Rows]:
+def in_blocks(correction: Correction, X: Any, y: Any, ahead: Gathered | None = None) -> tuple[Rows, FloatArray | Rows]:
     """Return columns and targets that are checked once, block by block, and read in every pass.
+
+    Parameters
+    ----------
+    correction, X, y
+        As for `Records.of`.
+    ahead : Gathered, optional
+        What takes some of the checked records on the way.
 
     Raises
     ------
@@ -106,7 +122,9 @@ def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray 
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
         with counted_from(start):
-            block, _ = correction.checked_records(columns[rows], None if y is None else target[rows])
+            block, own_target = correction.checked_records(columns[rows], None if y is None else target[rows])
+        if ahead is not None:
+            ahead.take(start, (block, own_target))
         own, least = sums_and_minima(block)
         sums += own
         np.minimum(lows, least, out=lows)

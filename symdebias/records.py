@@ -6,7 +6,7 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -21,7 +21,18 @@ from symdebias._arrays import (
     require_squares,
     weights_array,
 )
-from symdebias._rows import Rows, Runs, are_in_runs, has_any_row, paired, read_together, rows_of, spread, without_far
+from symdebias._rows import (
+    Gathered,
+    Rows,
+    Runs,
+    are_in_runs,
+    has_any_row,
+    paired,
+    read_together,
+    rows_of,
+    spread,
+    without_far,
+)
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, chunk_of, over_chunks, summed
 from symdebias.codegen.plain import plain_gradients, plain_slopes
@@ -48,6 +59,12 @@ SMALL_TABLE = 2**22
 def _asked(rows: slice | IntegerArray) -> str | bytes:
     """Return what tells some rows from others."""
     return repr(rows) if isinstance(rows, slice) else rows.tobytes()
+
+
+def _strides_ahead(present: int, strides: Iterable[int]) -> list[int]:
+    """Return the strides of records that are read ahead, of so many with weight: some, and those of all fits."""
+    some = (stride_to(count, present) for count in (TESTED_RECORDS, LOOKED_AT))
+    return sorted({stride for stride in (*strides, *some) if stride > 1})
 
 
 def stride_to(count: int, records: int) -> int:
@@ -141,6 +158,7 @@ class Records:
         noise_scale: Any = None,
         check_finite: bool = True,
         by_blocks: bool = False,
+        ahead: Callable[[int], Iterable[int]] | None = None,
     ) -> "Records":
         """Return records that a user gave, checked.
 
@@ -161,6 +179,9 @@ class Records:
         by_blocks : bool
             Whether the caller does with `Rows`: what would have to be copied as a whole (a long array of another type
             or layout, a source that is read by blocks) is then read anew in every pass.
+        ahead : callable, optional
+            From the number of records to the strides that `read_ahead` will be asked for: what is read by blocks has
+            them taken while it is checked, and needs no pass for them.
 
         Raises
         ------
@@ -174,8 +195,12 @@ class Records:
         def is_made() -> bool:
             return has_numbers(X) and X.size > SMALL_TABLE and correction.makes_rows(noise_scale is not None)
 
+        some: Gathered | None = None
         if by_blocks and has_rows(X) and (is_long(X) or is_long(y) or is_made()):
-            matrix, target = in_blocks(correction, X, y)
+            strides = _strides_ahead(len(X), () if ahead is None else ahead(len(X)))
+            if not (has_any_row(X) and has_any_row(y)) and strides:
+                some = Gathered([spread(len(X), stride) for stride in strides], len(X))
+            matrix, target = in_blocks(correction, X, y, some)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
             matrix, target = of_table(correction, X, y, check_finite=check_finite)
         else:
@@ -183,7 +208,11 @@ class Records:
                 y = y[:]
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
-        return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
+        found = cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
+        if some is not None and some.found is not None and found._all_have_weight:
+            asked = (_asked(found.every(stride)) for stride in strides)
+            found.seen["ahead"] = matrix, dict(zip(asked, some.found, strict=True))
+        return found
 
     def require_finite(self) -> None:
         """Raise ValueError where columns have NaN or infinity, or values too large to be squared, naming the place."""
@@ -438,13 +467,18 @@ class Records:
         *strides : int
             The strides that will be asked for.
         """
-        some = (stride_to(count, self.present) for count in (TESTED_RECORDS, LOOKED_AT))
-        wanted = sorted({stride for stride in (*strides, *some) if stride > 1})
-        have_weight = not isinstance(self.weights, np.ndarray) or self.present == len(self)
-        if wanted and not self.has_any_row and have_weight:
+        wanted = _strides_ahead(self.present, strides)
+        if wanted and not self.has_any_row and self._all_have_weight:
             places = [self.every(stride) for stride in wanted]
+            source, known = self.seen.get("ahead", (None, {}))
+            if source is self.matrix and all(_asked(rows) in known for rows in places):
+                return
             found = self._read_together(places)
             self.seen["ahead"] = self.matrix, dict(zip(map(_asked, places), found, strict=True))
+
+    @property
+    def _all_have_weight(self) -> bool:
+        return not isinstance(self.weights, np.ndarray) or self.present == len(self)
 
     def _read_together(self, wanted: list[slice | IntegerArray]) -> list[tuple[FloatArray, ...]]:
         """Return the arrays of some records, several times, by one pass."""

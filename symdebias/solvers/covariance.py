@@ -367,9 +367,15 @@ def _with_estimates(
     return whole, together, notes
 
 
-def deciding_stride(records: Records) -> int:
-    """Return how far the records are from each other on which it is looked at how many decide a parameter."""
-    return stride_to(_LOOKED_AT, records.present)
+def deciding_stride(present: int) -> int:
+    """Return how far the records are from each other on which it is looked at how many decide a parameter.
+
+    Parameters
+    ----------
+    present : int
+        How many records there are that have weight.
+    """
+    return stride_to(_LOOKED_AT, present)
 
 
 def of_records(
@@ -467,7 +473,7 @@ class _LookedAt:
     @property
     def stride(self) -> int:
         """How far they are from one another among all."""
-        return deciding_stride(self.records)
+        return deciding_stride(self.records.present)
 
     @functools.cached_property
     def _part(self) -> Records:

@@ -13,6 +13,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 from symdebias.solvers.held import holding
 from symdebias.solvers.offsets import as_offset, with_offset
+from symdebias.solvers.pilot import strides
 
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 RUNS = 32
@@ -134,8 +135,9 @@ def checked_run(
     if offset is not None:
         y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, is_part=is_part)
     run = corrected.records(
-        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True
-    )
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True,
+        ahead=None if corrected.is_resolved else strides,
+    )  # fmt: skip
     refuse_mismatch(corrected, run, has_offset=offset is not None)
     if is_held:
         corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)

@@ -193,7 +193,7 @@ def m_estimate(
     # What is not finite in a long array is found by its moments.
     checked = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,
-        check_finite=is_held or not _are_told(corrected, X),
+        check_finite=is_held or not _are_told(corrected, X), ahead=_strides,
     )  # fmt: skip
     refuse_mismatch(corrected, checked, has_offset=offset is not None)
     check_same_index(X, y, clusters=clusters)
@@ -206,6 +206,17 @@ def m_estimate(
             corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
             codes=codes, factor=None if offset is None else factor, began=began, journal=journal,
         )  # fmt: skip
+
+
+def _stride_of_part(present: int) -> int:
+    """Return how far the records of the part are from each other that finds where to start, of many with weight."""
+    return max(_THINNED, present // _LARGEST_PART)
+
+
+def _strides(present: int) -> tuple[int, ...]:
+    """Return how far the records that a fit looks at are from each other, of so many that have weight."""
+    part = (_stride_of_part(present),) if present >= _MANY else ()
+    return *part, *strides(present), deciding_stride(present)
 
 
 def _are_told(corrected: CorrectedLoss, X: Any) -> bool:
@@ -291,8 +302,7 @@ def estimated(
         }  # fmt: skip
         journal.begin(described(corrected, checked, arguments))
         checked = replace(checked, journal=journal)
-    part = (max(_THINNED, checked.present // _LARGEST_PART),) if checked.present >= _MANY else ()
-    checked.read_ahead(*part, *strides(checked), deciding_stride(checked))
+    checked.read_ahead(*_strides(checked.present))
     refuse_mismatch_of_some(corrected, checked)
     checked = less_middle(corrected, checked, region)
     given = None if given is None else checked.as_lowered(given)
@@ -671,7 +681,7 @@ class _Search:
     def _part(self) -> Records:
         """The part of many records that finds where to start."""
         # Read anew in each pass it takes little longer, and no room.
-        return self.checked.spaced(max(_THINNED, self.checked.present // _LARGEST_PART))
+        return self.checked.spaced(_stride_of_part(self.checked.present))
 
     def _moved_by_all(self, records: Records, first: Root, near: Near, corrections: int) -> FloatArray:
         """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.

@@ -62,14 +62,20 @@ class Pilot:
         }
 
 
-def _stride(records: Records) -> int:
-    """Return how far the records of the first ladder are from each other."""
-    return stride_to(_FEW, records.present)
+def _stride(present: int) -> int:
+    """Return how far the records of the first ladder are from each other, of so many that have weight."""
+    return stride_to(_FEW, present)
 
 
-def strides(records: Records) -> tuple[int, int]:
-    """Return how far the records are from each other that a pilot is made of, and those that scores are told by."""
-    return _stride(records), sample_stride(records)
+def strides(present: int) -> tuple[int, int]:
+    """Return how far the records are from each other that a pilot is made of, and those that scores are told by.
+
+    Parameters
+    ----------
+    present : int
+        How many records there are that have weight.
+    """
+    return _stride(present), sample_stride(present)
 
 
 def pilot_of(
@@ -96,7 +102,7 @@ def pilot_of(
     climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
-    stride = first = _stride(records)
+    stride = first = _stride(records.present)
     while True:
         # A ladder is many passes: few records are copied for it, and more would take too much room.
         part = records.thinned(stride) if stride in (1, first) else records.spaced(stride)

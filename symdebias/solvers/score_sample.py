@@ -91,7 +91,7 @@ class ScoreSample:
         """
 
         def passed() -> tuple[FloatArray, ...]:
-            if sample_stride(records) == 1:
+            if sample_stride(records.present) == 1:
                 return _arrays(records.taken(records.every(1)))
             drawn = _Drawn.of(records)
             search = _search(corrected, drawn.taken(), metric, moments.target_square, records.present)
@@ -105,9 +105,9 @@ class ScoreSample:
         return cls(rows, target, chances, own if own.size else None)
 
 
-def sample_stride(records: Records) -> int:
-    """Return how far the records of the sample are from each other; 1 where it is all records."""
-    return stride_to(_SAMPLE, records.present)
+def sample_stride(present: int) -> int:
+    """Return how far the records of the sample are from each other, of so many with weight; 1 where it is all."""
+    return stride_to(_SAMPLE, present)
 
 
 def moments_with_sample(
@@ -163,7 +163,7 @@ class _Drawn:
 
     @classmethod
     def of(cls, records: Records) -> "_Drawn":
-        places = records.every(sample_stride(records))
+        places = records.every(sample_stride(records.present))
         kept = None if records.has_any_row else records.taken(places)
         if isinstance(places, slice):
             places = np.arange(*places.indices(len(records)))

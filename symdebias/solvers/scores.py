@@ -220,7 +220,7 @@ class ReleasedRecords:
         noise = design.released_covariance(covariance)
 
         # A surrogate is designed for a sample of the records; an exact correction seldom asks for one.
-        with_sample = corrected.method == "surrogate" and sample_stride(records) > 1
+        with_sample = corrected.method == "surrogate" and sample_stride(records.present) > 1
 
         def summed() -> tuple[Any, ...]:
             sample: tuple[FloatArray, ...] = ()

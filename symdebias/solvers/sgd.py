@@ -301,7 +301,7 @@ def _trained(
         begin, step_size, factor = after.descent.theta.copy(), after.step_size, after.gain
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(own) // scores)
-    run.read_ahead(*(() if corrected.is_resolved else strides(run)))
+    run.read_ahead(*(() if corrected.is_resolved else strides(run.present)))
     refuse_mismatch_of_some(corrected, run)
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.

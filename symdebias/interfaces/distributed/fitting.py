@@ -233,7 +233,7 @@ def sgd(
     penalty = frame.penalty(run, l2 * (run.gain or 1.0))
     run = run.completing(penalty)
     begin = None if start is None else frame.start(run, start)
-    run.read_ahead(*(() if corrected.is_resolved else strides(run)))
+    run.read_ahead(*(() if corrected.is_resolved else strides(run.present)))
     metric = frame.metric(released_moments(run.tested))
     is_plain = corrected.is_resolved and corrected.design is None
     region = frame.region(radius, None, len(penalty))
