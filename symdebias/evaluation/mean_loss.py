@@ -51,8 +51,6 @@ class MeanLoss(Metric):
         Where true scores (residuals) lie at each theta, by its bytes; empty where no surrogate is in question.
     promised : bool
         Whether the caller bounds the scores.
-    size : float
-        The root mean square of the target.
     refusals : mapping from bytes to str
         Why records are too few for a theta, by its bytes; those alone.
     """
@@ -61,7 +59,6 @@ class MeanLoss(Metric):
     kernel_records: KernelRecords
     spreads: Mapping[bytes, Spread]
     promised: bool
-    size: float
     refusals: Mapping[bytes, str]
     has_long_tails: ClassVar[bool] = True
 
@@ -179,7 +176,8 @@ class MeanLoss(Metric):
             targets = list(corrected.shown.loss.target_values)
         else:
             # The error is affine in the target, whose size is known as far as released targets tell.
-            targets = [-self.size, self.size]
+            size = math.sqrt(float(self.records.means(_squared_target)))
+            targets = [-size, size]
             certified = certified and all(part.multiplier.is_number for part in parts.replaced)
         worst, _ = parts.worst_errors(design, design.radius, targets)
         if certified:
@@ -235,7 +233,7 @@ def mean_loss(
         kernel_records = _kernel_records(corrected, records)
         # That of one noise for all, at any variance: kernels of own noise have no symbol of it.
         refusals = _refusals(name, corrected.at(kernel_records.columns), records, thetas)
-        return MeanLoss(name, corrected.method, records, corrected, kernel_records, {}, False, 0.0, refusals)
+        return MeanLoss(name, corrected.method, records, corrected, kernel_records, {}, False, refusals)
     if loss.target_values is not None and records.release.target_noise is None and not records.of_margins:
         records.require_values(loss.target_values)
     spreads: dict[bytes, Spread] = {}
@@ -265,11 +263,8 @@ def mean_loss(
     if radius is not None and is_residual is not None and corrected.design is not None and is_additive:
         for theta in thetas:
             require_promised(records, theta, radius, is_residual=is_residual)
-    size = math.sqrt(float(records.means(_squared_target)))
     refusals = _refusals(name, correction, records, thetas)
-    return MeanLoss(
-        name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size, refusals
-    )
+    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, refusals)
 
 
 def _refusals(name: str, correction: Correction, records: Records, thetas: Sequence[FloatArray]) -> dict[bytes, str]:

@@ -409,25 +409,30 @@ class Spread:
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray, *, is_residual: bool = False) -> "Spread":
-        """Return the spread of the true scores, or of true residuals, of all records: two passes over them, once."""
+        """Return the spread of the true scores, or of true residuals, of all records: one pass over them, once."""
         told = functools.partial(cls._told, records, theta, is_residual)
         found: Spread = records.remembered(("spread", theta.tobytes(), is_residual), told)
         return found
 
     @classmethod
     def _told(cls, records: Records, theta: FloatArray, is_residual: bool) -> "Spread":
-        looked = list(records.over_parts(functools.partial(_first_moments, theta=theta, is_residual=is_residual)))
-        mean = math.fsum(one[0] for one in looked) / records.total
-        low, high = min(one[1] for one in looked), max(one[2] for one in looked)
-        bound, noise = max(one[3] for one in looked), looked[0][4]
-        about = functools.partial(_second_moments, theta=theta, is_residual=is_residual, middle=mean)
-        whole, single, squares, weights = records.reduced(about, added).tolist()
-        variance = whole / records.total
-        # The influence of a record on the variance is its square less that.
-        error = squares - 2 * variance * single + variance * variance * weights
+        middle = _middle(records.few, theta, is_residual)
+        about = functools.partial(_moments, theta=theta, is_residual=is_residual, middle=middle)
+        looked = list(records.over_parts(about))
+        first, *squares = added(*(one.sums for one in looked))
+        mean = float(first[1]) / records.total
+        # The square about the mean, of (q, e, 1); the influence of a record on the variance is that less the variance.
+        square = np.array([1.0, -2.0 * mean, mean * mean])
+        with np.errstate(all="ignore"):
+            variance = float(square @ first) / records.total
+            influence = square - np.array([0.0, 0.0, variance])
+            error = float(influence @ np.array(squares) @ influence)
         # Fourth powers may be beyond all numbers.
         error = math.inf if math.isnan(error) else max(error, 0.0)
-        return cls(mean, max(variance, 0.0) + 2 * math.sqrt(error) / records.total, noise, bound, low, high)
+        spread = max(variance, 0.0) + 2 * math.sqrt(error) / records.total
+        low, high = min(one.low for one in looked), max(one.high for one in looked)
+        bound = max(one.bound for one in looked)
+        return cls(middle + mean, spread, looked[0].noise, bound, low, high)
 
     @property
     def shrinkage(self) -> float:
@@ -483,44 +488,62 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
     return np.array([part.weights @ beyond, part.weights**2 @ np.square(beyond)])
 
 
-def _first_moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[float, float, float, float, float]:
-    """Return the weighted sum of estimates, their extremes, a bound, and the noise."""
+def _middle(few: Records, theta: FloatArray, is_residual: bool) -> float:
+    """Return about where true scores (residuals) lie, as few records tell; 0 where that is no number."""
+    with np.errstate(all="ignore"):
+        found = float(few.share @ _estimates(few, theta, is_residual))
+    return found if math.isfinite(found) else 0.0
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """What some records tell of true scores (residuals).
+
+    Attributes
+    ----------
+    sums : array of shape (4, 3), float64
+        Sums of w v, and of w^2 v v', where v is (q, e, 1): unbiased estimates of the square about a middle and of the
+        distance from it.
+    low, high : float
+        The extremes of the estimates of records with weight.
+    bound, noise : float
+        As for `Spread`.
+    """
+
+    sums: FloatArray
+    low: float
+    high: float
+    bound: float
+    noise: float
+
+
+def _moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> _Moments:
+    """Return the moments of some records about a middle: squares about 0 may leave nothing of how scores vary."""
+    released = part.release.target_noise if is_residual else None
+    extra = 0.0 if released is None else released.variance  # type: ignore[union-attr]
     scores = ReleasedScores.of(part, theta)
 
-    def looked(rows: slice) -> tuple[float, float, float]:
+    def looked(rows: slice) -> tuple[FloatArray, float, float]:
         own, weights = scores.taken(rows), part.weights[rows]
-        first = own.estimates - part.target[rows] if is_residual else own.estimates
-        total = float(weights @ first)
-        if not weights.all():
-            first = first[weights > 0]
-        return total, float(first.min(initial=math.inf)), float(first.max(initial=-math.inf))
+        away = own.linear - part.target[rows] if is_residual else own.linear
+        own = replace(own, linear=away - middle)
+        found = np.ones((3, len(weights)))
+        found[0], found[1] = own.squares, own.estimates
+        found[0] -= extra
+        present = found[1] if weights.all() else found[1][weights > 0]
+        low, high = float(present.min(initial=math.inf)), float(present.max(initial=-math.inf))
+        first = found @ weights
+        found *= weights
+        return np.vstack([first, found @ found.T]), middle + low, middle + high
 
-    totals, lows, highs = zip(*over_chunks(len(part), looked, _NUMBERS), strict=True)
+    sums, lows, highs = zip(*over_chunks(len(part), looked, _NUMBERS), strict=True)
     bound = scores.bound
     if is_residual and part.release.target_noise is None:
         bound += float(np.abs(part.target[part.weights > 0]).max(initial=0.0))
     elif is_residual:
         declared = part.release.target_radius
         bound += math.inf if declared is None else declared
-    return math.fsum(totals), min(lows), max(highs), bound, scores.noise
-
-
-def _second_moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> FloatArray:
-    """Return sums of w q, w^2 q, w^2 q^2 and w^2, q an unbiased estimate of the square about a number."""
-    # About the mean: squares of numbers far from 0 leave nothing of how these vary.
-    noise = part.release.target_noise if is_residual else None
-    extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
-    scores = ReleasedScores.of(part, theta)
-
-    def looked(rows: slice) -> FloatArray:
-        own, weights = scores.taken(rows), part.weights[rows]
-        away = own.linear - part.target[rows] if is_residual else own.linear
-        squares = replace(own, linear=away - middle).squares
-        squares -= extra
-        weighed = weights * squares
-        return np.array([weights @ squares, weights @ weighed, weighed @ weighed, weights @ weights])
-
-    return np.asarray(added(*over_chunks(len(part), looked, _NUMBERS)))
+    return _Moments(added(*sums), min(lows), max(highs), bound, scores.noise)
 
 
 def _estimates(part: Records, theta: FloatArray, is_residual: bool) -> FloatArray:
