@@ -39,6 +39,8 @@ __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"
 # Rows that a source which is read in order keeps behind itself for each thread, for those that are a little late: no
 # more than so many numbers (128 MB), and a window in any case.
 _BEHIND, _MOST_BEHIND = WINDOW // 2, 2**24
+# Numbers of a source of which nothing is dropped: 32 MB. It is asked for once more, and then never again.
+_SMALL = 2**22
 # One in so many records is told again in each pass, by 4 bytes; and where blocks end, no closer than so many records,
 # the sum of all before, by 16.
 _TOLD_EVERY = 2**10
@@ -345,6 +347,7 @@ class _Stream:
         """Return consecutive records."""
         room = _MOST_BEHIND // max(1, self._width)
         behind = max(WINDOW, min(_BEHIND * numba.get_num_threads(), room))
+        is_small = self._count * (self._width + 1) <= _SMALL
         with self._lock, counted_from(0, by_source=True):
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()
@@ -353,7 +356,7 @@ class _Stream:
             try:
                 while self._position < rows.stop:
                     self._keep_next()
-                    while len(self._kept) > 1 and self._kept[1][0] < rows.start - behind:
+                    while not is_small and len(self._kept) > 1 and self._kept[1][0] < rows.start - behind:
                         self._kept.popleft()
             except BaseException:
                 # A block may be lost, as where a user interrupts: what is read next is read from the beginning.

@@ -6,6 +6,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, real_array, sums_and_minima, take_rows
 from symdebias._rows import (
+    TOGETHER,
     Gathered,
     Rows,
     at_once,
@@ -118,6 +119,8 @@ def in_blocks(correction: Correction, X: Any, y: Any, ahead: Gathered | None = N
         target = y if is_ready else correction.target_of_table(y, count)
         target = Rows.of_array(np.asarray(target)) if is_long(target) else real_array(target, "y", check_finite=False)
     step = at_once(columns) if y is None else at_once(columns, target)
+    # Room for what is taken on the way.
+    step = step if ahead is None else min(step, TOGETHER)
     sums, lows = np.zeros(correction.columns), np.full(correction.columns, np.inf)
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))

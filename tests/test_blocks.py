@@ -313,6 +313,7 @@ def test_blocks_of_a_later_pass_are_those_of_the_first(what, message, changes_in
     """Rows of another width, or targets that are not there, would be read beyond their end."""
     monkeypatch.setattr(sd.blocks, "WINDOW", 16)
     monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    monkeypatch.setattr(sd.blocks, "_SMALL", 0)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(3_000, 2))
     y, passes = X[:, 0] + rng.normal(size=3_000), []
@@ -331,9 +332,55 @@ def test_blocks_of_a_later_pass_are_those_of_the_first(what, message, changes_in
         _ = read[:1], read[2_900:], read[:1]
 
 
+@pytest.mark.parametrize(("small", "passes"), [(2**22, 2), (0, 4)])
+def test_few_records_are_asked_for_once_more_and_never_again(small, passes, monkeypatch):
+    monkeypatch.setattr(sd.blocks, "WINDOW", 16)
+    monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    monkeypatch.setattr(sd.blocks, "_SMALL", small)
+    X, asked = np.random.default_rng(5).normal(size=(3_000, 2)), []
+
+    def blocks():
+        asked.append(1)
+        return by_hundreds(X, X[:, 0])
+
+    read, _ = sd.blocks.from_iterator(blocks)
+    for _ in range(3):
+        for start in range(0, 3_000, 64):
+            np.testing.assert_array_equal(read[start : start + 64], X[start : start + 64])
+    assert len(asked) == passes
+
+
+@pytest.mark.parametrize(
+    ("fit", "passes"),
+    [
+        (lambda *records: sd.m_estimate(*records, l2=1.0), 4),
+        (lambda *records: sd.sgd(*records, order="given"), 2),
+    ],
+)
+def test_samples_are_taken_while_records_are_checked(fit, passes, monkeypatch):
+    """Each pass over a stream may take hours: one to check records, and those that the solver makes."""
+    monkeypatch.setattr(sd.blocks, "_SMALL", 0)
+    rng = np.random.default_rng(5)
+    X, asked = rng.normal(size=(450_000, 2)), []
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X[:, 0])), 1.0, -1.0)
+
+    def blocks():
+        asked.append(1)
+        for start in range(0, len(X), 30_000):
+            yield X[start : start + 30_000], y[start : start + 30_000]
+
+    records = sd.blocks.from_iterator(blocks)
+    corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    found = fit(corrected, *records)
+    # One more counts them.
+    assert len(asked) == 1 + passes
+    np.testing.assert_allclose(found.theta, fit(corrected, X, y).theta, rtol=1e-9)
+
+
 def test_blocks_of_other_lengths_are_the_same_records_and_are_read_to_their_end(monkeypatch):
     monkeypatch.setattr(sd.blocks, "WINDOW", 16)
     monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    monkeypatch.setattr(sd.blocks, "_SMALL", 0)
     X = np.random.default_rng(6).normal(size=(5_000, 2))
     sizes, ended = iter([700, 1_500, 300, 1]), []
 
@@ -371,6 +418,7 @@ def test_rows_that_a_source_names_are_not_counted_again(tmp_path, monkeypatch):
     monkeypatch.setattr("symdebias.reading.at_once", lambda *_: 500)
     monkeypatch.setattr(sd.blocks, "WINDOW", 16)
     monkeypatch.setattr(sd.blocks, "_BEHIND", 16)
+    monkeypatch.setattr(sd.blocks, "_SMALL", 0)
     release = sd.Release({"place": sd.RandomizedResponse(2.0, categories=("n", "e"))}, fit_intercept=True)
     corrected = sd.debias(sd.losses.least_squares(), release)
     places = np.where(np.arange(3_000) % 3 > 0, "n", "e").astype(object)
