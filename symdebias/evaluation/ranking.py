@@ -483,4 +483,7 @@ def _ends(scores: ReleasedScores, records: Records) -> FloatArray:
 def _of_differences(spread: Spread) -> Spread:
     """Return the spread of differences of two true scores."""
     width = spread.highest - spread.lowest
-    return Spread(0.0, 2 * spread.variance, 2 * spread.noise, 2 * spread.bound, -width, width)
+    return Spread(
+        0.0, 2 * spread.variance, 2 * spread.noise, 2 * spread.bound, -width, width,
+        2 * spread.debiased, 2 * spread.hidden,
+    )  # fmt: skip

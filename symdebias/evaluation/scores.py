@@ -398,6 +398,11 @@ class Spread:
         The declared bound on its absolute value.
     lowest, highest : float
         The smallest and the largest released one.
+    debiased : float
+        The variance without the standard errors: what is left of that of the released scores without the noise. It may
+        be negative.
+    hidden : float
+        The standard error of that by the noise alone: far scores, which tell the variance, have no part in it.
     """
 
     mean: float
@@ -406,6 +411,8 @@ class Spread:
     bound: float
     lowest: float
     highest: float
+    debiased: float
+    hidden: float
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray, *, is_residual: bool = False) -> "Spread":
@@ -432,7 +439,8 @@ class Spread:
         spread = max(variance, 0.0) + 2 * math.sqrt(error) / records.total
         low, high = min(one.low for one in looked), max(one.high for one in looked)
         bound = max(one.bound for one in looked)
-        return cls(middle + mean, spread, looked[0].noise, bound, low, high)
+        hidden = math.sqrt(math.fsum(one.hidden for one in looked)) / records.total
+        return cls(middle + mean, spread, looked[0].noise, bound, low, high, variance, hidden)
 
     @property
     def shrinkage(self) -> float:
@@ -508,6 +516,8 @@ class _Moments:
         The extremes of the estimates of records with weight.
     bound, noise : float
         As for `Spread`.
+    hidden : float
+        The variance of the sum of w q by normal noise.
     """
 
     sums: FloatArray
@@ -515,6 +525,7 @@ class _Moments:
     high: float
     bound: float
     noise: float
+    hidden: float
 
 
 def _moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: float) -> _Moments:
@@ -523,7 +534,7 @@ def _moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: flo
     extra = 0.0 if released is None else released.variance  # type: ignore[union-attr]
     scores = ReleasedScores.of(part, theta)
 
-    def looked(rows: slice) -> tuple[FloatArray, float, float]:
+    def looked(rows: slice) -> tuple[FloatArray, float, float, float]:
         own, weights = scores.taken(rows), part.weights[rows]
         away = own.linear - part.target[rows] if is_residual else own.linear
         own = replace(own, linear=away - middle)
@@ -533,17 +544,18 @@ def _moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: flo
         present = found[1] if weights.all() else found[1][weights > 0]
         low, high = float(present.min(initial=math.inf)), float(present.max(initial=-math.inf))
         first = found @ weights
+        hidden = scores.noise * (4 * np.maximum(found[0], 0.0) + 2 * scores.noise)
         found *= weights
-        return np.vstack([first, found @ found.T]), middle + low, middle + high
+        return np.vstack([first, found @ found.T]), middle + low, middle + high, float(hidden @ weights**2)
 
-    sums, lows, highs = zip(*over_chunks(len(part), looked, _NUMBERS), strict=True)
+    sums, lows, highs, hidden = zip(*over_chunks(len(part), looked, _NUMBERS), strict=True)
     bound = scores.bound
     if is_residual and part.release.target_noise is None:
         bound += float(np.abs(part.target[part.weights > 0]).max(initial=0.0))
     elif is_residual:
         declared = part.release.target_radius
         bound += math.inf if declared is None else declared
-    return _Moments(added(*sums), min(lows), max(highs), bound, scores.noise)
+    return _Moments(added(*sums), min(lows), max(highs), bound, scores.noise, math.fsum(hidden))
 
 
 def _estimates(part: Records, theta: FloatArray, is_residual: bool) -> FloatArray:

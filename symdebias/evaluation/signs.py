@@ -122,8 +122,8 @@ class Signs:
 
     def _narrow(self, theta: FloatArray, count: int) -> float:
         """Return by which factor released scores are drawn in at most."""
-        variance, error = variance_told(self.records, theta)
-        variance = max(variance - 2 * error, 0.0)
+        told = Spread.of(self.records, theta)
+        variance = max(told.debiased - 2 * told.hidden, 0.0)
         return math.sqrt(variance / (variance + self.spread(theta).noise))
 
     def _quantiles(self, theta: FloatArray, count: int) -> FloatArray:
@@ -460,34 +460,14 @@ def _require_spread(what: str, records: Records, theta: FloatArray) -> None:
 
     What signs are off is judged at scores of that spread. A narrower one, which the noise would hide, is resolved less.
     """
-    variance, error = variance_told(records, theta)
-    noise = ReleasedScores.of(records.light, theta).noise
+    spread = Spread.of(records, theta)
+    variance, error, noise = spread.debiased, spread.hidden, spread.noise
     if not variance > _TOLD * error and error > 0:
         raise InferenceError(
             f"{what} needs the side of a threshold that true scores lie on, and how far they are apart is hidden: "
             f"their variance is {variance:.3g}, with a standard error of {error:.2g}, under noise of variance "
             f"{noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
         )
-
-
-def variance_told(records: Records, theta: FloatArray) -> tuple[float, float]:
-    """Return the debiased variance of true scores, and its standard error by the noise."""
-    moments = functools.partial(records.means, functools.partial(_estimates_and_squares, theta=theta))
-    mean, second = records.remembered(("moments", theta.tobytes()), moments).tolist()
-    squares = functools.partial(records.means, functools.partial(_noise_of_squares, theta=theta), power=2)
-    error = math.sqrt(float(records.remembered(("noise of squares", theta.tobytes()), squares)))
-    return second - mean**2, error
-
-
-def _estimates_and_squares(part: Records, *, theta: FloatArray) -> FloatArray:
-    scores = ReleasedScores.of(part, theta)
-    return np.stack([scores.estimates, scores.squares], axis=1)
-
-
-def _noise_of_squares(part: Records, *, theta: FloatArray) -> FloatArray:
-    """Return variances of squares by normal noise: far scores, which tell the spread, have no part in it."""
-    scores = ReleasedScores.of(part, theta)
-    return np.asarray(scores.noise * (4 * np.maximum(scores.squares, 0.0) + 2 * scores.noise))
 
 
 def _wave_sums(part: Records, *, theta: FloatArray, frequency: float, middle: float) -> Sums:
