@@ -22,7 +22,7 @@ from symdebias._arrays import (
     label_array,
     weights_array,
 )
-from symdebias._rows import Rows, counted_from, require_as_many
+from symdebias._rows import Rows, counted_from, read_together, require_as_many
 from symdebias.codegen.parallel import over_items
 from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, distance_of, release_of
 from symdebias.release import Release
@@ -199,7 +199,12 @@ class _Blocks:
             "X": self.X, "y": self.y, "sample_weight": self.weights, "clusters": self.clusters, "offset": self.offset,
             "noise_scale": self.noise_scale,
         }  # fmt: skip
-        return {name: None if column is None else column[rows] for name, column in every.items()}
+        found: dict[str, Any] = {}
+        are_neighbours = isinstance(rows, slice) and rows.step in (None, 1)
+        if isinstance(self.X, Rows) and isinstance(self.y, Rows) and not (are_neighbours or self.X.has_any_row):
+            # What yields both is asked for both at once.
+            found["X"], found["y"] = read_together([every.pop("X"), every.pop("y")], [rows])[0]
+        return found | {name: None if column is None else column[rows] for name, column in every.items()}
 
     def _checked(self, read: dict[str, Any], first: int = 0, *, knows_weights: bool = False) -> Records:
         """Return records that were read, checked; `first` is the row of the first of consecutive ones.

@@ -401,15 +401,23 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
             "squared_error, or release the target apart."
         )
     target, excess = records.unbiased_target(), records.excess_of_squares()
-    low, high = records.reduced(_extremes, extremes_of)
+    (low, high), total = records.reduced(_targets, _together)
     if high - low <= _ROUNDING * max(abs(low), abs(high)):
         raise InferenceError(
             "the variance of the target is 0 but for rounding, and r2 is a share of it. Evaluate squared_error."
         )
-    middle = float(records.means(Records.unbiased_target))
-    return RSquared("r2", errors.method, records, errors, target, excess, middle)
+    return RSquared("r2", errors.method, records, errors, target, excess, total / records.total)
 
 
-def _extremes(part: Records) -> tuple[float, float]:
-    target = part.unbiased_target()[part.weights > 0]
-    return float(target.min(initial=math.inf)), float(target.max(initial=-math.inf))
+def _targets(part: Records) -> tuple[tuple[float, float], float]:
+    """Return the extremes of the targets of records with weight, and the weighted sum of all."""
+    target, present = part.unbiased_target(), part.weights > 0
+    ends = target.min(initial=math.inf, where=present), target.max(initial=-math.inf, where=present)
+    return (float(ends[0]), float(ends[1])), float(part.weights @ target)
+
+
+def _together(
+    one: tuple[tuple[float, float], float], other: tuple[tuple[float, float], float]
+) -> tuple[tuple[float, float], float]:
+    """Return what `_targets` says of two parts."""
+    return extremes_of(one[0], other[0]), one[1] + other[1]

@@ -115,12 +115,12 @@ class Signs:
         spread = self.spread(theta)
         shrinkage = spread.shrinkage
         if narrow and spread.noise > 0:
-            asked = ("narrow", theta.tobytes(), count)
-            shrinkage = min(shrinkage, self.records.remembered(asked, functools.partial(self._narrow, theta, count)))
+            asked = ("narrow", theta.tobytes())
+            shrinkage = min(shrinkage, self.records.remembered(asked, functools.partial(self._narrow, theta)))
         likely: FloatArray = spread.mean + (self._quantiles(theta, count) - spread.mean) * shrinkage
         return likely
 
-    def _narrow(self, theta: FloatArray, count: int) -> float:
+    def _narrow(self, theta: FloatArray) -> float:
         """Return by which factor released scores are drawn in at most."""
         told = Spread.of(self.records, theta)
         variance = max(told.debiased - 2 * told.hidden, 0.0)
@@ -231,13 +231,13 @@ class SmoothSigns(Signs):
         """Return where true scores lie."""
         return self.spreads[theta.tobytes()]
 
-    def _narrow(self, theta: FloatArray, count: int) -> float:
+    def _narrow(self, theta: FloatArray) -> float:
         """Return the factor at which a wave of scores has its debiased mean plus two standard errors, if it is less.
 
         Far scores make the variance, and signs are off among those in the middle, which a wave of their width tells.
         """
-        middle, most = self.spread(theta).mean, super()._narrow(theta, count)
-        away = self._quantiles(theta, count) - middle
+        middle, most = self.spread(theta).mean, super()._narrow(theta)
+        away = self._quantiles(theta, NODES) - middle
         width = float(np.median(np.abs(away)))
         if not width > 0:
             return most
@@ -252,7 +252,7 @@ class SmoothSigns(Signs):
             return most
         # Scores that are all the same would have no order to be wrong about.
         least = _LEAST_SHARE * most
-        return least if excess(least) <= 0 else float(brentq(excess, least, most, xtol=1e-4))
+        return least if excess(least) <= 0 else float(brentq(excess, least, most, xtol=1e-12))
 
     def _clumped_scores(self, theta: FloatArray) -> list[FloatArray]:
         """Return unfolded scores, where they are, and as far to each side of it as a smooth sign rises within.
