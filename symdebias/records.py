@@ -447,6 +447,10 @@ class Records:
             matrix, target = read() if self.journal is None else self.remembered("taken", read, _asked(rows))
         else:
             matrix, target = read()
+        return self.those(rows, matrix, target)
+
+    def those(self, rows: Any, matrix: FloatArray, target: FloatArray) -> "Records":
+        """Return some records that were read already, by a slice or their numbers, with their columns and targets."""
         return replace(
             self,
             matrix=matrix,

@@ -30,7 +30,6 @@ _SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Numbers of rows that are multiplied at a time.
 _NUMBERS = 2**15
 _ALL = slice(None)
-Found = list[list[tuple[IntegerArray, FloatArray, int]]]
 # By how much mean squares in any direction may be other ones in the sample than in all records.
 _KNOWN = 2.0
 
@@ -173,13 +172,14 @@ class _Drawn:
         """Return the records of the sample."""
         return self.source.taken(self.places) if self.kept is None else self.kept
 
-    def with_far(self, far: IntegerArray) -> tuple[FloatArray, ...]:
+    def with_far(self, found: "_Far") -> tuple[FloatArray, ...]:
         """Return the arrays of `ScoreSample`: of these records and of all that are far, each taken once."""
-        source, is_near = self.source, np.isin(self.places, far, assume_unique=True, invert=True)
+        source, far = self.source, found.places
+        is_near = np.isin(self.places, far, assume_unique=True, invert=True)
         if self.kept is None:
             some = (source, self.places[is_near]), (source, far)
         else:
-            others = source.taken(far)
+            others = source.taken(far) if found.read is None else source.those(far, *found.read)
             some = (self.kept, np.flatnonzero(is_near)), (others, np.arange(len(others)))
         of_near, of_far = (one.weights[places] if len(one.weights) else np.ones(len(places)) for one, places in some)
         mass, rest = float(of_near.sum()), max(0.0, source.total - float(of_far.sum()))
@@ -241,6 +241,24 @@ def _knows(sample: FloatArray, of_all: FloatArray) -> bool:
 
 
 @dataclass(frozen=True)
+class _Named:
+    """The far ones of some rows."""
+
+    places: IntegerArray  # Among the rows.
+    distances: FloatArray
+    count: int  # The number of the rows.
+    read: tuple[FloatArray, FloatArray] | None  # Their columns and targets, where those are not at hand later.
+
+
+@dataclass(frozen=True)
+class _Far:
+    """The records that are far from the rest, in order; `read` as for `_Named`."""
+
+    places: IntegerArray
+    read: tuple[FloatArray, FloatArray] | None
+
+
+@dataclass(frozen=True)
 class _Search:
     """What tells the records that are far from the rest, from their leverages under a root."""
 
@@ -249,10 +267,8 @@ class _Search:
     within: float  # No record at a distance up to this is far.
     share: float  # No more than this share of the rows of a chunk, and a few, are named.
 
-    def __call__(
-        self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray
-    ) -> tuple[IntegerArray, FloatArray, int]:
-        """Return the far ones of some rows, by their places among them, their distances, and the number of the rows."""
+    def __call__(self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray) -> _Named:
+        """Return the far ones of some rows."""
         distances = self.distances(records, rows, target, leverage)
         is_far = distances > self.within
         places = np.flatnonzero(is_far & (records.weights[rows] > 0) if len(records.weights) else is_far)
@@ -260,7 +276,10 @@ class _Search:
         if len(places) > named:
             kept = np.sort(np.argsort(-found, kind="stable")[:named])
             places, found = places[kept], found[kept]
-        return places, found, len(distances)
+        read = None
+        if not records.has_any_row and self.share < 1:
+            read = records.matrix[rows][places], target[places]
+        return _Named(places, found, len(distances), read)
 
     def distances(self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray) -> FloatArray:
         """Return how far some rows are from the rest, with the target where its mean square is not 0.
@@ -287,8 +306,8 @@ def _search(corrected: CorrectedLoss, drawn: Records, metric: FloatArray, square
     return replace(search, within=float(np.quantile(distances, 1 - _FAR)))
 
 
-def _farthest(records: Records, search: _Search, found: Found | None = None) -> IntegerArray:
-    """Return the records beyond a distance, or the farthest of them, in order.
+def _farthest(records: Records, search: _Search, found: list[list[_Named]] | None = None) -> _Far:
+    """Return the records beyond a distance, or the farthest of them.
 
     Parameters
     ----------
@@ -300,15 +319,21 @@ def _farthest(records: Records, search: _Search, found: Found | None = None) -> 
         What it has told in a pass over all records; without, there is one.
     """
     parts = looked_at_leverages(records, search.root, search) if found is None else found
-    chunks = list(itertools.chain.from_iterable(parts))
-    distances, within = np.concatenate([sizes for _, sizes, _ in chunks]), search.within
+    chunks: list[_Named] = list(itertools.chain.from_iterable(parts))
+    distances, within = np.concatenate([one.distances for one in chunks]), search.within
     if len(distances) > _MOST_FAR:
         within = float(np.partition(distances, -_MOST_FAR)[-_MOST_FAR])
-    if any(len(sizes) == search.most(count) and sizes.min() > within for _, sizes, count in chunks):
+    if any(len(one.places) == search.most(one.count) and one.distances.min() > within for one in chunks):
         # A chunk may have more of the farthest than it has named.
         parts = looked_at_leverages(records, search.root, replace(search, share=1.0))
         chunks = list(itertools.chain.from_iterable(parts))
-        distances = np.concatenate([sizes for _, sizes, _ in chunks])
-    starts = np.cumsum([0, *(count for *_, count in chunks)])
-    places = np.concatenate([start + own for (own, *_), start in zip(chunks, starts[:-1], strict=True)])
-    return np.sort(places[np.argsort(-distances, kind="stable")[:_MOST_FAR]])
+        distances = np.concatenate([one.distances for one in chunks])
+    starts = np.cumsum([0, *(one.count for one in chunks)])
+    places = np.concatenate([start + one.places for one, start in zip(chunks, starts[:-1], strict=True)])
+    chosen = np.argsort(-distances, kind="stable")[:_MOST_FAR]
+    chosen = chosen[np.argsort(places[chosen])]
+    each = [one.read for one in chunks if one.read is not None]
+    if len(each) < len(chunks):
+        return _Far(places[chosen], None)
+    matrices, targets = zip(*each, strict=True)
+    return _Far(places[chosen], (np.concatenate(matrices)[chosen], np.concatenate(targets)[chosen]))

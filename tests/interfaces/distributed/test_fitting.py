@@ -487,8 +487,8 @@ def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypa
     search = module._Search(np.eye(1), 0.0, 4.0, 4 * 40 / len(x))
     wanted = np.sort(np.argsort(-np.abs(x[:, 0]))[:40])
     for records in (here, there):
-        np.testing.assert_array_equal(module._farthest(records, search), wanted)
-        np.testing.assert_array_equal(module._farthest(records, replace(search, within=100.0)), [])
+        np.testing.assert_array_equal(module._farthest(records, search).places, wanted)
+        np.testing.assert_array_equal(module._farthest(records, replace(search, within=100.0)).places, [])
 
 
 def test_a_correction_travels_by_what_determines_it():
