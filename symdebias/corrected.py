@@ -511,7 +511,8 @@ class CorrectedLoss:
         ------
         NoExactCorrectionError
             There are too many columns of categories to sum over their combinations, or too many second derivatives, as
-            of several scores under noise of several columns.
+            of several scores under noise of several columns; or the slope has corners or jumps, as that of a squared
+            maximum or of a hinge.
         """
         vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight=sample_weight, by_blocks=True)
         return _numbers_of(records.derivatives()(vector).hessian, vector)

@@ -169,6 +169,45 @@ def test_variances_agree_with_enumeration_and_quadrature(loss, label_noise):
         assert closed_variance(corrected.at(2)) is not None
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("label_noise", [False, True])
+def test_variances_of_a_truncated_series_are_about_its_own_mean(order, label_noise):
+    """A series has a bias, so that E G^2 - F^2, F the declared loss, is not its variance."""
+    release = gaussian_release(0.6) if label_noise else sd.Release(sd.GaussianMechanism.from_scale(0.6))
+    corrected = sd.debias(sd.losses.exponential(), release, method="series", order=order)
+    assert closed_variance(corrected.at(2)) is not None
+    X, y = RECORD[None, :], [-1.0]
+    for of, value in (
+        ("loss", lambda Z, y: corrected.loss(THETA, Z, y)[:, None]),
+        ("gradient", lambda Z, y: corrected.gradient(THETA, Z, y)),
+    ):
+        second = brute_force(release, lambda Z, y, value=value: np.sum(value(Z, y) ** 2, axis=1), RECORD, -1.0)
+        first = brute_force(release, value, RECORD, -1.0)
+        expected = second - np.sum(first**2)
+        assert corrected.variance(THETA, X, y, of=of).item() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("features", [None, sd.GaussianMechanism.from_scale(0.6)], ids=["exact", "noised"])
+@pytest.mark.parametrize("loss", [sd.losses.poisson(), sd.losses.gamma()], ids=["poisson", "gamma"])
+def test_normal_noise_of_a_target_that_needs_no_correction_has_a_variance(loss, features):
+    """The loss a(u) + y b(u) is affine in the target: its noise of variance t adds t b(u)^2, and t ||grad b||^2."""
+    t = 0.16
+    alone = sd.debias(loss, sd.Release(features))
+    corrected = sd.debias(loss, sd.Release(features, sd.GaussianMechanism.from_scale(math.sqrt(t))))
+    quiet = sd.Release(sd.GaussianMechanism.from_scale(1e-9 if features is None else 0.6))
+    X, y = RECORD[None, :], [2.0]
+    for of, value in (
+        ("loss", lambda Z, label: alone.loss(THETA, Z, np.full(len(Z), label))[:, None]),
+        ("gradient", lambda Z, label: alone.gradient(THETA, Z, np.full(len(Z), label))),
+    ):
+        # b(u) of the released record, corrected, is the difference of the losses of two targets.
+        added = brute_force(
+            quiet, lambda Z, y, value=value: np.sum((value(Z, 1.0) - value(Z, 0.0)) ** 2, axis=1), RECORD, 2.0, nodes=60
+        )
+        found = corrected.variance(THETA, X, y, of=of) - alone.variance(THETA, X, y, of=of)
+        assert found.item() == pytest.approx(t * added, rel=1e-7)
+
+
 def test_the_papers_examples_with_their_slips_corrected():
     """Quadratic and exponential gradients of [IWP] D.4: the lines of the paper are second moments."""
     sigma2, theta, x = 0.49, THETA, RECORD

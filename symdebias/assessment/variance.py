@@ -21,6 +21,7 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.noise import AdditiveNoise
 from symdebias.transforms import heat
 
 
@@ -41,10 +42,14 @@ def closed_variance(correction: Correction) -> ClosedVariance | None:
 
     With W the mean over the noise of the score, A = G_u and B = -2 G_s,
 
-        Var G = W[E G^2] - F^2
-        tr Cov = (xx + d) W[A^2] + 2 xv W[A^2]' + vv W[A^2]'' - 2 xv W[AB] - 2 vv W[AB]' + vv W[B^2] - xx F_u^2
+        Var G = W[E G^2] - M^2
+        tr Cov = (xx + d) W[A^2] + 2 xv W[A^2]' + vv W[A^2]'' - 2 xv W[AB] - 2 vv W[AB]' + vv W[B^2]
+                 - xx m^2 - 2 xv m r - vv r^2
 
-    It is None where there is no closed form, or nothing is corrected.
+    with the means M = W[G], m = W[A] and r = W[A]' - W[B]: the gradient has the mean x m + D theta r. Of an exact
+    correction they are F, F_u and 0; of a truncated series or of no correction they are not, as it has a bias.
+
+    It is None where there is no closed form.
 
     References
     ----------
@@ -76,12 +81,17 @@ def _closed(correction: Correction) -> ClosedVariance:
         conditions.extend(condition.xreplace({fixed: s}) for condition in flowed.conditions)
         return flowed.expression.xreplace({fixed: s})
 
-    true = in_target(declared, declared.expression, declared.target)
+    level = in_target(declared, declared.expression, declared.target)
+    rise, rest = sp.diff(level, u), sp.Integer(0)
+    if not isinstance(correction.method, Exact):
+        level, rise = mean(corrected), mean(slope)
+        rest = sp.diff(rise, u) - mean(curvature)
     square, cross, bend = mean(slope**2), mean(slope * curvature), mean(curvature**2)
     xx, xv, vv, d = (sp.Symbol(name, real=True) for name in ("xx", "xv", "vv", "d"))
     gradient = (xx + d) * square + 2 * xv * sp.diff(square, u) + vv * sp.diff(square, u, 2)
-    gradient += -2 * xv * cross - 2 * vv * sp.diff(cross, u) + vv * bend - xx * sp.diff(true, u) ** 2
-    return ClosedVariance(mean(corrected**2) - true**2, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)))
+    gradient += -2 * xv * cross - 2 * vv * sp.diff(cross, u) + vv * bend
+    gradient -= xx * rise**2 + 2 * xv * rise * rest + vv * rest**2
+    return ClosedVariance(mean(corrected**2) - level**2, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)))
 
 
 def variances(
@@ -118,19 +128,28 @@ def _closed_variances(
     covariance[:count, :count] = correction.design.covariance
     v = covariance @ theta
     symbols = correction.derivation.symbols
-    target_variance, gain = correction.derivation.constants["target"]
     norms = np.sum(rows**2, axis=1), rows @ v, float(v @ v), float(np.trace(covariance))
     names: dict[sp.Symbol, Any] = {
         correction.loss.scores[0]: rows @ theta,
         correction.loss.target: np.array([truth.target(code) for code in targets]),
         symbols.score_variance: float(theta @ v),
-        symbols.target_variance: target_variance,
-        symbols.gain: gain,
+        **_target_constants(correction),
         **dict(zip(closed.norms, norms, strict=True)),
     }
     values = evaluated(closed.loss if of == "loss" else closed.gradient, names)
     # Where it vanishes, rounding may leave a negative zero.
     return np.asarray(np.maximum(np.broadcast_to(values, (len(matrix),)), 0.0))
+
+
+def _target_constants(correction: Correction) -> dict[sp.Symbol, float]:
+    """Return the noise variance of the target and the gain of the label estimate.
+
+    The variance is that of the release: a derivation has 0 where the loss is affine in the target, and its noise, of
+    mean 0, needs no correction.
+    """
+    symbols, noise = correction.derivation.symbols, correction.release.target_noise
+    variance = noise.variance if isinstance(noise, AdditiveNoise) else 0.0
+    return {symbols.target_variance: variance, symbols.gain: float(correction.derivation.constants["target"][1])}
 
 
 def _total_variance(values: FloatArray, weights: FloatArray) -> float:
@@ -169,11 +188,10 @@ def variance_bound(correction: Correction, *, theta_radius: float) -> float:
     symbols = derivation.symbols
     u, y, r, tt = declared.scores[0], declared.target, sp.Dummy("r", positive=True), sp.Dummy("tt", positive=True)
     xx, xv, vv, d = closed.norms
-    gain, target_variance = derivation.constants["target"][1], derivation.constants["target"][0]
     total = closed.gradient.xreplace(
         {
             symbols.score_variance: r * tt, xv: r * u, vv: r**2 * tt, d: columns * r,
-            symbols.gain: sp.Float(gain, 17), symbols.target_variance: sp.Float(target_variance, 17),
+            **{name: sp.Float(value, 17) for name, value in _target_constants(correction).items()},
         }
     )  # fmt: skip
     growth = numeric(sp.diff(total, r), (u, y, xx, tt, r))
