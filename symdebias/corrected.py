@@ -576,7 +576,7 @@ class CorrectedLoss:
         Raises
         ------
         NoExactCorrectionError
-            There are too many noised columns, or scores, for a product rule.
+            There are too many noised columns, or scores, for a product rule; or the mean is infinite, or nearly so.
         """
         correction, flat, matrix, target = self._true(theta, x, y)
         if self.is_exact:
@@ -612,7 +612,8 @@ class CorrectedLoss:
         Raises
         ------
         InfiniteVarianceError
-            The variance is infinite at this theta.
+            The variance is infinite at this theta, or so nearly so that noise decides it that is farther out than
+            quadrature goes.
         NoExactCorrectionError
             There are too many noised columns for a product rule.
 

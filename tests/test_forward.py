@@ -242,6 +242,20 @@ def test_the_printed_bound_is_violated_and_ours_is_not():
     assert worst <= bound
 
 
+@pytest.mark.parametrize("label_noise", [False, True])
+@pytest.mark.parametrize("method", ["none", "series"])
+def test_the_bound_holds_for_what_has_a_bias(method, label_noise):
+    """Of an uncorrected loss the noise of the features was left out: 21.5 for a variance of 60."""
+    release = gaussian_release(0.7) if label_noise else sd.Release(sd.GaussianMechanism.from_scale(0.7))
+    options = {"order": 1} if method == "series" else {}
+    corrected = sd.debias(sd.losses.exponential(), release, method=method, **options)
+    worst = max(
+        corrected.variance([theta], [[x]], [y], of="gradient").item()
+        for theta in (-1.0, -0.5, 1.0) for x in (-1.0, 0.5, 1.0) for y in (-1.0, 1.0)
+    )  # fmt: skip
+    assert worst <= corrected.variance_bound(theta_radius=1.0, columns=1) < 3 * worst
+
+
 @pytest.mark.in_turn
 def test_the_bound_covers_label_noise():
     corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.5))
@@ -271,6 +285,71 @@ def test_free_form_variances():
     expected = brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y) ** 2, RECORD, 0.5)
     expected -= brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y), RECORD, 0.5) ** 2
     assert found.item() == pytest.approx(expected, rel=1e-10)
+
+
+SPHERE = sd.Release({("a", "b", "c"): sd.SphericalLaplaceMechanism(epsilon=4.0, radius=1.0)})
+
+
+@pytest.mark.parametrize("length", [0.5, 0.8, 0.9])
+def test_variances_under_spherical_laplace_noise_of_long_parameters(length):
+    """E exp(2 theta'e) = 1/(1 - length^2)^2: points far out have weights of 1e-70, which eigenvectors do not tell."""
+    theta, factor = np.full(3, length / math.sqrt(3)), (1 - length**2 / 4) ** 2
+    second = (1 - length**2) ** -2
+    for method, expected in (("exact", second * factor**2 - 1), ("none", second - factor**-2)):
+        corrected = sd.debias(sd.losses.exponential(), SPHERE, method=method)
+        assert corrected.variance(theta, [[0.0] * 3], [1.0]).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_means_under_spherical_laplace_noise_of_long_parameters():
+    theta = np.full(3, 1.5 / math.sqrt(3))
+    plain = sd.debias(sd.losses.exponential(), SPHERE, method="none")
+    expected = (1 - 1.5**2 / 4) ** -2 - 1
+    assert plain.bias(theta, [[0.0] * 3], [1.0]).item() == pytest.approx(expected, rel=1e-9)
+    assert sd.debias(sd.losses.exponential(), SPHERE).certify(theta_radius=1.5).loss_bias < 1e-9
+
+
+LAPLACE = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.7)})
+
+
+@pytest.mark.parametrize(
+    ("release", "short", "long", "longest"),
+    [(LAPLACE, [0.6], [0.8], [1.5]), (SPHERE, [0.9, 0.0, 0.0], [1.1, 0.0, 0.0], [2.1, 0.0, 0.0])],
+    ids=["laplace", "spherical"],
+)
+@pytest.mark.parametrize(("method", "options"), [("none", {}), ("series", {"order": 1})], ids=["none", "series"])
+def test_moments_that_are_infinite_are_no_numbers_without_an_exact_correction(
+    method, options, release, short, long, longest
+):
+    """Exp(-u) has a variance where 2 b |theta| < 1, and a mean where b |theta| < 1, whatever is undone of its bias."""
+    corrected = sd.debias(sd.losses.exponential(), release, method=method, **options)
+    record, label = [[0.0] * len(short)], [1.0]
+    assert corrected.variance(short, record, label).item() > 0
+    assert np.isfinite(corrected.bias(long, record, label)).all()
+    with pytest.raises(InfiniteVarianceError, match="infinite at this theta"):
+        corrected.variance(long, record, label)
+    with pytest.raises(NoExactCorrectionError, match="the mean over the noise is infinite"):
+        corrected.bias(longest, record, label)
+    for theta, exists, finite in ((short, True, True), (long, True, False), (longest, False, False)):
+        certificate = corrected.certify(theta_radius=max(theta))
+        assert (certificate.exists, certificate.finite_variance) == (exists, finite)
+        assert math.isfinite(certificate.loss_bias) == exists
+    assert f"no {'correction' if method == 'series' else 'mean over the noise'} on the whole" in str(certificate)
+
+
+@pytest.mark.parametrize(("method", "options"), [("none", {}), ("series", {"order": 1})], ids=["none", "series"])
+def test_a_loss_that_grows_as_a_square_in_an_exponential_has_a_variance_under_little_noise(method, options):
+    """E exp((u + e)^2) is a number where 2 s < 1."""
+    loss = sd.Loss(sp.exp((U - Y) ** 2 / 2), score=U, target=Y)
+    for scale, finite in ((0.5, True), (0.9, False)):
+        corrected = sd.debias(loss, sd.Release({"a": sd.GaussianMechanism.from_scale(scale)}), method=method, **options)
+        certificate = corrected.certify(theta_radius=1.0)
+        assert certificate.exists
+        assert certificate.finite_variance == finite
+        if finite:
+            assert corrected.variance([1.0], [[0.0]], [0.0]).item() > 0
+        else:
+            with pytest.raises(InfiniteVarianceError, match="the variance is infinite at this theta"):
+                corrected.variance([1.0], [[0.0]], [0.0])
 
 
 @pytest.mark.in_turn
