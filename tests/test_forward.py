@@ -350,6 +350,9 @@ def test_a_loss_that_grows_as_a_square_in_an_exponential_has_a_variance_under_li
         else:
             with pytest.raises(InfiniteVarianceError, match="the variance is infinite at this theta"):
                 corrected.variance([1.0], [[0.0]], [0.0])
+    corrected = sd.debias(loss, sd.Release({"a": sd.GaussianMechanism.from_scale(1.1)}), method=method, **options)
+    with pytest.raises(NoExactCorrectionError, match="the mean over the noise is infinite"):
+        corrected.bias([1.0], [[0.0]], [0.0])
 
 
 @pytest.mark.in_turn

@@ -270,7 +270,7 @@ def _argument_rule(
             raise _too_many()
         records = released_records(release, record, 0.0, nodes=finest, noise_on=(True, False))
         arguments = [*truth.features(records.X).T, *(np.full(len(records.weights), part) for part in theta)]
-        return arguments, records.weights, tails_of(release, record, 0.0, records)
+        return arguments, records.weights, tails_of(release, record, 0.0, records, nodes=finest)
     scores = len(loss.scores)
     rows = theta.reshape(scores, -1)
     columns = len(record)
@@ -296,8 +296,9 @@ def _argument_rule(
     if nodes is None:
         raise _too_many()
     rules = [_normal_rule(root, nodes)] if root.shape[1] else []
-    laws = [None] * len(rules) + [noise for noise, _ in own] + [group.noise for group in design.spherical]
-    tailed = [place for place, law in enumerate(laws) if has_tails(law)]
+    normal = [part.own_noise for part in design.linear if part.own_noise is not None and part.own_noise.is_gaussian]
+    laws = [*normal[: len(rules)], *(noise for noise, _ in own), *(group.noise for group in design.spherical)]
+    tailed = [place for place, law in enumerate(laws) if has_tails(law, nodes)]
     for noise, directions in own:
         points, weights = quadrature.one_dimensional(noise, nodes)
         rules.append(quadrature.Rule(points[:, None] * directions, weights))

@@ -258,7 +258,7 @@ def noise_moment(
             kernels.gradient(theta, X, y, noise, values)
         with np.errstate(over="ignore", invalid="ignore"):
             found = parts(values, seen.weights)
-        if is_reached(tails_of(release, record, target, seen), found):
+        if is_reached(tails_of(release, record, target, seen, nodes=nodes), found):
             return float(np.sum(found))
     return None
 
