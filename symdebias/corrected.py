@@ -511,7 +511,8 @@ class CorrectedLoss:
         ------
         NoExactCorrectionError
             There are too many columns of categories to sum over their combinations, or too many second derivatives, as
-            of several scores under noise of several columns.
+            of several scores under noise of several columns; or the slope has corners or jumps, as that of a squared
+            maximum or of a hinge.
         """
         vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight=sample_weight, by_blocks=True)
         return _numbers_of(records.derivatives()(vector).hessian, vector)
@@ -575,7 +576,7 @@ class CorrectedLoss:
         Raises
         ------
         NoExactCorrectionError
-            There are too many noised columns, or scores, for a product rule.
+            There are too many noised columns, or scores, for a product rule; or the mean is infinite, or nearly so.
         """
         correction, flat, matrix, target = self._true(theta, x, y)
         if self.is_exact:
@@ -611,7 +612,8 @@ class CorrectedLoss:
         Raises
         ------
         InfiniteVarianceError
-            The variance is infinite at this theta.
+            The variance is infinite at this theta, or so nearly so that noise decides it that is farther out than
+            quadrature goes.
         NoExactCorrectionError
             There are too many noised columns for a product rule.
 

@@ -537,7 +537,8 @@ class Records:
         Raises
         ------
         NoExactCorrectionError
-            There are too many columns of categories to sum over their combinations, or too many second derivatives.
+            There are too many columns of categories to sum over their combinations, or too many second derivatives, or
+            these have point masses.
         """
         program = self.correction.program
         if isinstance(program, ScoreProgram) and program.has_lookups and not program.has_hessian:
@@ -547,6 +548,11 @@ class Records:
 
     def _derivatives(self) -> Callable[..., Derivatives]:
         correction = self.correction
+        if correction.program.has_point_masses:
+            raise NoExactCorrectionError(
+                f"the Hessian of {correction.loss.expression} is not written out: its slope has a corner or a jump, "
+                "where second derivatives have point masses. Difference mean_gradient, as m_estimate does."
+            )
         if isinstance(correction.program, ScoreProgram) and not correction.program.has_hessian:
             raise NoExactCorrectionError(
                 f"the Hessian of {correction.loss.expression} under this noise has too many terms to be written out. "
@@ -575,11 +581,10 @@ class Records:
 
         Notes
         -----
-        The function is that of `derivatives`; where the Hessian is too long to be written out, or has
-        point masses of weight zero as that of a squared maximum, it comes from central differences of the gradient.
+        The function is that of `derivatives`; where the Hessian is too long to be written out, or has point masses, as
+        that of a squared maximum of weight zero, it comes from central differences of the gradient.
         """
-        program = self.correction.program
-        if isinstance(program, ScoreProgram) and program.has_point_masses:
+        if self.correction.program.has_point_masses:
             return self._by_differences(metric, roughly=roughly), "central differences"
         try:
             return self._completed(self.derivatives()), "exact"

@@ -25,6 +25,7 @@ LAYERS = [
         "_files",
         "_forks",
         "_garbage",
+        "_gauss",
         "_columns",
         "_markup",
         "_names",

@@ -169,6 +169,45 @@ def test_variances_agree_with_enumeration_and_quadrature(loss, label_noise):
         assert closed_variance(corrected.at(2)) is not None
 
 
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("label_noise", [False, True])
+def test_variances_of_a_truncated_series_are_about_its_own_mean(order, label_noise):
+    """A series has a bias, so that E G^2 - F^2, F the declared loss, is not its variance."""
+    release = gaussian_release(0.6) if label_noise else sd.Release(sd.GaussianMechanism.from_scale(0.6))
+    corrected = sd.debias(sd.losses.exponential(), release, method="series", order=order)
+    assert closed_variance(corrected.at(2)) is not None
+    X, y = RECORD[None, :], [-1.0]
+    for of, value in (
+        ("loss", lambda Z, y: corrected.loss(THETA, Z, y)[:, None]),
+        ("gradient", lambda Z, y: corrected.gradient(THETA, Z, y)),
+    ):
+        second = brute_force(release, lambda Z, y, value=value: np.sum(value(Z, y) ** 2, axis=1), RECORD, -1.0)
+        first = brute_force(release, value, RECORD, -1.0)
+        expected = second - np.sum(first**2)
+        assert corrected.variance(THETA, X, y, of=of).item() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("features", [None, sd.GaussianMechanism.from_scale(0.6)], ids=["exact", "noised"])
+@pytest.mark.parametrize("loss", [sd.losses.poisson(), sd.losses.gamma()], ids=["poisson", "gamma"])
+def test_normal_noise_of_a_target_that_needs_no_correction_has_a_variance(loss, features):
+    """The loss a(u) + y b(u) is affine in the target: its noise of variance t adds t b(u)^2, and t ||grad b||^2."""
+    t = 0.16
+    alone = sd.debias(loss, sd.Release(features))
+    corrected = sd.debias(loss, sd.Release(features, sd.GaussianMechanism.from_scale(math.sqrt(t))))
+    quiet = sd.Release(sd.GaussianMechanism.from_scale(1e-9 if features is None else 0.6))
+    X, y = RECORD[None, :], [2.0]
+    for of, value in (
+        ("loss", lambda Z, label: alone.loss(THETA, Z, np.full(len(Z), label))[:, None]),
+        ("gradient", lambda Z, label: alone.gradient(THETA, Z, np.full(len(Z), label))),
+    ):
+        # b(u) of the released record, corrected, is the difference of the losses of two targets.
+        added = brute_force(
+            quiet, lambda Z, y, value=value: np.sum((value(Z, 1.0) - value(Z, 0.0)) ** 2, axis=1), RECORD, 2.0, nodes=60
+        )
+        found = corrected.variance(THETA, X, y, of=of) - alone.variance(THETA, X, y, of=of)
+        assert found.item() == pytest.approx(t * added, rel=1e-7)
+
+
 def test_the_papers_examples_with_their_slips_corrected():
     """Quadratic and exponential gradients of [IWP] D.4: the lines of the paper are second moments."""
     sigma2, theta, x = 0.49, THETA, RECORD
@@ -203,6 +242,20 @@ def test_the_printed_bound_is_violated_and_ours_is_not():
     assert worst <= bound
 
 
+@pytest.mark.parametrize("label_noise", [False, True])
+@pytest.mark.parametrize("method", ["none", "series"])
+def test_the_bound_holds_for_what_has_a_bias(method, label_noise):
+    """Of an uncorrected loss the noise of the features was left out: 21.5 for a variance of 60."""
+    release = gaussian_release(0.7) if label_noise else sd.Release(sd.GaussianMechanism.from_scale(0.7))
+    options = {"order": 1} if method == "series" else {}
+    corrected = sd.debias(sd.losses.exponential(), release, method=method, **options)
+    worst = max(
+        corrected.variance([theta], [[x]], [y], of="gradient").item()
+        for theta in (-1.0, -0.5, 1.0) for x in (-1.0, 0.5, 1.0) for y in (-1.0, 1.0)
+    )  # fmt: skip
+    assert worst <= corrected.variance_bound(theta_radius=1.0, columns=1) < 3 * worst
+
+
 @pytest.mark.in_turn
 def test_the_bound_covers_label_noise():
     corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.5))
@@ -232,6 +285,74 @@ def test_free_form_variances():
     expected = brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y) ** 2, RECORD, 0.5)
     expected -= brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y), RECORD, 0.5) ** 2
     assert found.item() == pytest.approx(expected, rel=1e-10)
+
+
+SPHERE = sd.Release({("a", "b", "c"): sd.SphericalLaplaceMechanism(epsilon=4.0, radius=1.0)})
+
+
+@pytest.mark.parametrize("length", [0.5, 0.8, 0.9])
+def test_variances_under_spherical_laplace_noise_of_long_parameters(length):
+    """E exp(2 theta'e) = 1/(1 - length^2)^2: points far out have weights of 1e-70, which eigenvectors do not tell."""
+    theta, factor = np.full(3, length / math.sqrt(3)), (1 - length**2 / 4) ** 2
+    second = (1 - length**2) ** -2
+    for method, expected in (("exact", second * factor**2 - 1), ("none", second - factor**-2)):
+        corrected = sd.debias(sd.losses.exponential(), SPHERE, method=method)
+        assert corrected.variance(theta, [[0.0] * 3], [1.0]).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_means_under_spherical_laplace_noise_of_long_parameters():
+    theta = np.full(3, 1.5 / math.sqrt(3))
+    plain = sd.debias(sd.losses.exponential(), SPHERE, method="none")
+    expected = (1 - 1.5**2 / 4) ** -2 - 1
+    assert plain.bias(theta, [[0.0] * 3], [1.0]).item() == pytest.approx(expected, rel=1e-9)
+    assert sd.debias(sd.losses.exponential(), SPHERE).certify(theta_radius=1.5).loss_bias < 1e-9
+
+
+LAPLACE = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.7)})
+
+
+@pytest.mark.parametrize(
+    ("release", "short", "long", "longest"),
+    [(LAPLACE, [0.6], [0.8], [1.5]), (SPHERE, [0.9, 0.0, 0.0], [1.1, 0.0, 0.0], [2.1, 0.0, 0.0])],
+    ids=["laplace", "spherical"],
+)
+@pytest.mark.parametrize(("method", "options"), [("none", {}), ("series", {"order": 1})], ids=["none", "series"])
+def test_moments_that_are_infinite_are_no_numbers_without_an_exact_correction(
+    method, options, release, short, long, longest
+):
+    """Exp(-u) has a variance where 2 b |theta| < 1, and a mean where b |theta| < 1, whatever is undone of its bias."""
+    corrected = sd.debias(sd.losses.exponential(), release, method=method, **options)
+    record, label = [[0.0] * len(short)], [1.0]
+    assert corrected.variance(short, record, label).item() > 0
+    assert np.isfinite(corrected.bias(long, record, label)).all()
+    with pytest.raises(InfiniteVarianceError, match="infinite at this theta"):
+        corrected.variance(long, record, label)
+    with pytest.raises(NoExactCorrectionError, match="the mean over the noise is infinite"):
+        corrected.bias(longest, record, label)
+    for theta, exists, finite in ((short, True, True), (long, True, False), (longest, False, False)):
+        certificate = corrected.certify(theta_radius=max(theta))
+        assert (certificate.exists, certificate.finite_variance) == (exists, finite)
+        assert math.isfinite(certificate.loss_bias) == exists
+    assert f"no {'correction' if method == 'series' else 'mean over the noise'} on the whole" in str(certificate)
+
+
+@pytest.mark.parametrize(("method", "options"), [("none", {}), ("series", {"order": 1})], ids=["none", "series"])
+def test_a_loss_that_grows_as_a_square_in_an_exponential_has_a_variance_under_little_noise(method, options):
+    """E exp((u + e)^2) is a number where 2 s < 1."""
+    loss = sd.Loss(sp.exp((U - Y) ** 2 / 2), score=U, target=Y)
+    for scale, finite in ((0.5, True), (0.9, False)):
+        corrected = sd.debias(loss, sd.Release({"a": sd.GaussianMechanism.from_scale(scale)}), method=method, **options)
+        certificate = corrected.certify(theta_radius=1.0)
+        assert certificate.exists
+        assert certificate.finite_variance == finite
+        if finite:
+            assert corrected.variance([1.0], [[0.0]], [0.0]).item() > 0
+        else:
+            with pytest.raises(InfiniteVarianceError, match="the variance is infinite at this theta"):
+                corrected.variance([1.0], [[0.0]], [0.0])
+    corrected = sd.debias(loss, sd.Release({"a": sd.GaussianMechanism.from_scale(1.1)}), method=method, **options)
+    with pytest.raises(NoExactCorrectionError, match="the mean over the noise is infinite"):
+        corrected.bias([1.0], [[0.0]], [0.0])
 
 
 @pytest.mark.in_turn

@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
+from symdebias.assessment.growth import growth_of
 from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, has_affine_target, kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
@@ -154,7 +155,8 @@ class Certificate:
                 f"  {self._biases()}",
             ]
         else:
-            lines = [f"no correction on the whole domain {domain}"]
+            what = "correction" if self.method != "none" else "mean over the noise"
+            lines = [f"no {what} on the whole domain {domain}"]
             if not self.normal_variance < self.variance_limit:
                 lines.append(f"  it exists where {self._reach(self.variance_limit)}")
             if not self.reach < self.reach_limit:
@@ -302,11 +304,13 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         noise_variance = _largest_score_variance(correction, theta_radius)
         largest = np.linalg.eigvalsh(correction.design.covariance).max(initial=0.0)
         variance = float(largest) * theta_radius**2
-        scales = correction.derivation.constants["reach"]
-        for group in correction.derivation.spherical:
+        # The noise is there whether it is corrected or not.
+        rates = [part.own_noise.tail_rate for part in correction.design.linear if part.own_noise is not None]
+        scales = 1 / np.array(rates, dtype=float)
+        for group in correction.design.spherical:
             tails = math.sqrt(max(group.weights) * theta_radius**2 + group.constant) / group.noise.tail_rate
             scales = np.append(scales, tails / theta_radius)
-        reach = float(scales.max(initial=0.0)) * theta_radius * correction.limits.longest_direction
+        reach = float(scales.max(initial=0.0)) * theta_radius * growth_of(correction).length
     inside, targets, residual = theta_radius, true_codes(correction.loss, release), None
     if surrogates is not None:
         if correction.surrogate_parts.is_residual:
@@ -315,8 +319,9 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         inside = min(theta_radius, surrogates.radius / row)
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
         variance, noise_variance = (min(one, noisiest * inside**2) for one in (variance, noise_variance))
-    limits = correction.limits
-    is_within = not correction.is_of_scores or (variance < limits.variance and reach < limits.reach)
+    is_within = not correction.is_of_scores or (
+        variance < correction.limits.variance and reach < growth_of(correction).reach
+    )
     biases = Biases.unknown()
     if is_within and _conditions_hold(correction, theta_radius):
         biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside, residual_radius=residual)
@@ -359,8 +364,8 @@ def _certificate(
         theta_radius=theta_radius,
         proved=proved,
         variance_limit=correction.limits.variance,
-        finite_variance_limit=correction.limits.finite_variance,
-        reach_limit=correction.limits.reach,
+        finite_variance_limit=min(correction.limits.finite_variance, growth_of(correction).variance),
+        reach_limit=growth_of(correction).reach,
         conditions=tuple(str(condition) for condition, error in conditions if error is NoExactCorrectionError),
         conditions_hold=_conditions_hold(correction, theta_radius),
         variance_conditions_hold=_conditions_hold(correction, theta_radius, finite_variance=True),

@@ -3,6 +3,7 @@
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.assessment.noise_bias import infinite_mean
 from symdebias.assessment.variance import noise_moment
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
@@ -17,7 +18,7 @@ def loss_biases(correction: Correction, theta: FloatArray, matrix: FloatArray, t
     Raises
     ------
     NoExactCorrectionError
-        There are too many noised columns for a product rule.
+        There are too many noised columns for a product rule, or the mean is infinite, or nearly so.
     """
     truth = DeclaredLoss(correction.loss, correction.release)
     values = np.array([truth.target(code) for code in targets])
@@ -27,14 +28,16 @@ def loss_biases(correction: Correction, theta: FloatArray, matrix: FloatArray, t
     function, _ = truth.functions()
     biases = np.empty(len(matrix))
     for row, (record, code) in enumerate(zip(matrix, targets, strict=True)):
-        mean = noise_moment(correction, theta, record, code, _mean, of="loss")
+        mean = noise_moment(correction, theta, record, code, _of_mean, of="loss")
+        if mean is None:
+            raise infinite_mean()
         wanted = function(*truth.arguments(theta, record[None, :], values[row : row + 1]))
         biases[row] = mean - float(np.asarray(wanted).reshape(-1)[0])
     return biases
 
 
-def _mean(values: FloatArray, weights: FloatArray) -> float:
-    return float(weights @ values[:, 0])
+def _of_mean(values: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(weights * values[:, 0])
 
 
 def _scores(truth: DeclaredLoss, theta: FloatArray, matrix: FloatArray) -> FloatArray:

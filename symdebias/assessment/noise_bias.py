@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, parameter_array
 from symdebias.assessment.kernel_bias import MOST_AT_ONCE, NODES, nodes_for, released_records
+from symdebias.assessment.tails import has_tails, is_reached, tails_of
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
 from symdebias.exceptions import NoExactCorrectionError
@@ -76,7 +77,7 @@ class NoiseBias:
         Raises
         ------
         NoExactCorrectionError
-            There are too many noised columns, or scores, for a product rule.
+            There are too many noised columns, or scores, for a product rule; or a mean is infinite, or nearly so.
         ValueError, TypeError
             The data do not fit.
 
@@ -211,9 +212,12 @@ def _parts(loss: Loss, release: Release, theta: FloatArray, record: FloatArray, 
         (score,) = plain
         return _shared_parts(function, release.design(len(record)), theta, record, score, value)
     targets, chances = _target_rule(release, target)
-    points, weights = _argument_rule(loss, release, theta, record)
+    points, weights, tails = _argument_rule(loss, release, theta, record)
     label = float(np.array([function(*plain, np.array([t]))[0] for t in targets]) @ chances)
-    noised = np.array([function(*points, np.full(len(weights), t)) @ weights for t in (value, *targets)])
+    added = [weights * function(*points, np.full(len(weights), t)) for t in (value, *targets)]
+    if not all(is_reached(tails, parts) for parts in added):
+        raise infinite_mean()
+    noised = np.sum(added, axis=1)
     feature, both = float(noised[0]), float(noised[1:] @ chances)
     return label - still, feature - still, both - label - feature + still
 
@@ -257,15 +261,16 @@ def _target_rule(release: Release, target: float) -> tuple[FloatArray, FloatArra
 
 def _argument_rule(
     loss: Loss, release: Release, theta: FloatArray, record: FloatArray
-) -> tuple[list[FloatArray], FloatArray]:
-    """Return what the loss takes besides the target, at points of the features' noise, with weights."""
+) -> tuple[list[FloatArray], FloatArray, FloatArray]:
+    """Return what the loss takes besides the target, at points of the features' noise, with weights and its tails."""
     truth = DeclaredLoss(loss, release)
     if not loss.scores:
         finest = nodes_for(release, len(record), with_target=False)
         if finest is None:
             raise _too_many()
         records = released_records(release, record, 0.0, nodes=finest, noise_on=(True, False))
-        return [*truth.features(records.X).T, *(np.full(len(records.weights), part) for part in theta)], records.weights
+        arguments = [*truth.features(records.X).T, *(np.full(len(records.weights), part) for part in theta)]
+        return arguments, records.weights, tails_of(release, record, 0.0, records, nodes=finest)
     scores = len(loss.scores)
     rows = theta.reshape(scores, -1)
     columns = len(record)
@@ -291,15 +296,26 @@ def _argument_rule(
     if nodes is None:
         raise _too_many()
     rules = [_normal_rule(root, nodes)] if root.shape[1] else []
+    normal = [part.own_noise for part in design.linear if part.own_noise is not None and part.own_noise.is_gaussian]
+    laws = [*normal[: len(rules)], *(noise for noise, _ in own), *(group.noise for group in design.spherical)]
+    tailed = [place for place, law in enumerate(laws) if has_tails(law, nodes)]
     for noise, directions in own:
         points, weights = quadrature.one_dimensional(noise, nodes)
         rules.append(quadrature.Rule(points[:, None] * directions, weights))
     rules += [_spherical_rule(group, linear, record[design.linear_columns], nodes) for group in design.spherical]
     rules += categories
     whole = quadrature.product(rules)
-    shifts = whole.points.reshape(len(whole.weights), -1, scores).sum(axis=1)
-    values = base @ rows.T + shifts
-    return list(values.T), whole.weights
+    shifts = whole.points.reshape(len(whole.weights), -1, scores)
+    values = base @ rows.T + shifts.sum(axis=1)
+    return list(values.T), whole.weights, np.linalg.norm(shifts[:, tailed], axis=2)
+
+
+def infinite_mean() -> NoExactCorrectionError:
+    """Return the error of a mean over the noise that is none."""
+    return NoExactCorrectionError(
+        "the mean over the noise is infinite at these parameters, or so nearly so that it is decided by noise farther "
+        "out than it is integrated over. Use smaller parameters, or less noise."
+    )
 
 
 def _too_many() -> NoExactCorrectionError:

@@ -14,13 +14,14 @@ from symdebias._domains import check_choice
 from symdebias.assessment.kernel_bias import encoded, nodes_for, released_records
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
+from symdebias.assessment.tails import is_reached, tails_of
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
-from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.transforms import heat
 
 
@@ -41,10 +42,14 @@ def closed_variance(correction: Correction) -> ClosedVariance | None:
 
     With W the mean over the noise of the score, A = G_u and B = -2 G_s,
 
-        Var G = W[E G^2] - F^2
-        tr Cov = (xx + d) W[A^2] + 2 xv W[A^2]' + vv W[A^2]'' - 2 xv W[AB] - 2 vv W[AB]' + vv W[B^2] - xx F_u^2
+        Var G = W[E G^2] - M^2
+        tr Cov = (xx + d) W[A^2] + 2 xv W[A^2]' + vv W[A^2]'' - 2 xv W[AB] - 2 vv W[AB]' + vv W[B^2]
+                 - xx m^2 - 2 xv m r - vv r^2
 
-    It is None where there is no closed form, or nothing is corrected.
+    with the means M = W[G], m = W[A] and r = W[A]' - W[B]: the gradient has the mean x m + D theta r. Of an exact
+    correction they are F, F_u and 0; of a truncated series or of no correction they are not, as it has a bias.
+
+    It is None where there is no closed form.
 
     References
     ----------
@@ -68,7 +73,7 @@ def _closed(correction: Correction) -> ClosedVariance:
 
     def mean(expression: sp.Expr) -> sp.Expr:
         labelled = mean_over_target(declared, release, expression, symbols)
-        if not program.having(NormalNoise):
+        if not np.any(correction.design.covariance):
             return labelled
         # The s in the expression is a constant here, and that of the transform a variance.
         fixed = sp.Dummy("s", positive=True)
@@ -76,12 +81,17 @@ def _closed(correction: Correction) -> ClosedVariance:
         conditions.extend(condition.xreplace({fixed: s}) for condition in flowed.conditions)
         return flowed.expression.xreplace({fixed: s})
 
-    true = in_target(declared, declared.expression, declared.target)
+    level = in_target(declared, declared.expression, declared.target)
+    rise, rest = sp.diff(level, u), sp.Integer(0)
+    if not isinstance(correction.method, Exact):
+        level, rise = mean(corrected), mean(slope)
+        rest = sp.diff(rise, u) - mean(curvature)
     square, cross, bend = mean(slope**2), mean(slope * curvature), mean(curvature**2)
     xx, xv, vv, d = (sp.Symbol(name, real=True) for name in ("xx", "xv", "vv", "d"))
     gradient = (xx + d) * square + 2 * xv * sp.diff(square, u) + vv * sp.diff(square, u, 2)
-    gradient += -2 * xv * cross - 2 * vv * sp.diff(cross, u) + vv * bend - xx * sp.diff(true, u) ** 2
-    return ClosedVariance(mean(corrected**2) - true**2, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)))
+    gradient += -2 * xv * cross - 2 * vv * sp.diff(cross, u) + vv * bend
+    gradient -= xx * rise**2 + 2 * xv * rise * rest + vv * rest**2
+    return ClosedVariance(mean(corrected**2) - level**2, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)))
 
 
 def variances(
@@ -92,15 +102,19 @@ def variances(
     Columns of categories, and a target that a channel noises, hold codes.
     """
     check_choice("of", of, ("loss", "gradient"))
-    closed = closed_variance(correction) if correction.method.corrects else None
+    closed = closed_variance(correction)
     if closed is not None:
         return _closed_variances(correction, closed, theta, matrix, targets, of)
-    return np.array(
-        [
-            noise_moment(correction, theta, record, code, _total_variance, of=of)
-            for record, code in zip(matrix, targets, strict=True)
-        ]
-    )
+    found = [
+        noise_moment(correction, theta, record, code, _about_mean, of=of)
+        for record, code in zip(matrix, targets, strict=True)
+    ]
+    if None in found:
+        raise InfiniteVarianceError(
+            "the variance is infinite at this theta, or so nearly so that it is decided by noise farther out than it "
+            "is integrated over. Use smaller parameters, or less noise."
+        )
+    return np.array(found, dtype=float)
 
 
 def _closed_variances(
@@ -118,14 +132,18 @@ def _closed_variances(
     covariance[:count, :count] = correction.design.covariance
     v = covariance @ theta
     symbols = correction.derivation.symbols
-    target_variance, gain = correction.derivation.constants["target"]
+    known = {symbols.score_variance: float(theta @ v), **_target_constants(correction)}
+    for condition in closed.conditions:
+        if condition.xreplace({name: sp.Float(value, 17) for name, value in known.items()}) != sp.true:
+            raise InfiniteVarianceError(
+                f"the variance is infinite at this theta: a finite one needs {condition}, and the noise variance of "
+                f"the score is s = {known[symbols.score_variance]:.4g}. Use smaller parameters, or less noise."
+            )
     norms = np.sum(rows**2, axis=1), rows @ v, float(v @ v), float(np.trace(covariance))
     names: dict[sp.Symbol, Any] = {
         correction.loss.scores[0]: rows @ theta,
         correction.loss.target: np.array([truth.target(code) for code in targets]),
-        symbols.score_variance: float(theta @ v),
-        symbols.target_variance: target_variance,
-        symbols.gain: gain,
+        **known,
         **dict(zip(closed.norms, norms, strict=True)),
     }
     values = evaluated(closed.loss if of == "loss" else closed.gradient, names)
@@ -133,8 +151,20 @@ def _closed_variances(
     return np.asarray(np.maximum(np.broadcast_to(values, (len(matrix),)), 0.0))
 
 
-def _total_variance(values: FloatArray, weights: FloatArray) -> float:
-    return float(np.sum(weights @ (values - weights @ values) ** 2))
+def _target_constants(correction: Correction) -> dict[sp.Symbol, float]:
+    """Return the noise variance of the target and the gain of the label estimate, those of the release.
+
+    A derivation has neither where nothing is undone: where the loss is affine in the target, and its noise of mean 0
+    needs no correction, or where none is asked for.
+    """
+    symbols, noise = correction.derivation.symbols, correction.release.target_noise
+    variance = noise.variance if isinstance(noise, AdditiveNoise) else 0.0
+    gain = 1 / (2 * noise.matrix[0][0] - 1) if isinstance(noise, ChannelNoise) else 1.0
+    return {symbols.target_variance: variance, symbols.gain: float(gain)}
+
+
+def _about_mean(values: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray(weights * np.sum((values - weights @ values) ** 2, axis=1))
 
 
 def variance_bound(correction: Correction, *, theta_radius: float) -> float:
@@ -169,11 +199,10 @@ def variance_bound(correction: Correction, *, theta_radius: float) -> float:
     symbols = derivation.symbols
     u, y, r, tt = declared.scores[0], declared.target, sp.Dummy("r", positive=True), sp.Dummy("tt", positive=True)
     xx, xv, vv, d = closed.norms
-    gain, target_variance = derivation.constants["target"][1], derivation.constants["target"][0]
     total = closed.gradient.xreplace(
         {
             symbols.score_variance: r * tt, xv: r * u, vv: r**2 * tt, d: columns * r,
-            symbols.gain: sp.Float(gain, 17), symbols.target_variance: sp.Float(target_variance, 17),
+            **{name: sp.Float(value, 17) for name, value in _target_constants(correction).items()},
         }
     )  # fmt: skip
     growth = numeric(sp.diff(total, r), (u, y, xx, tt, r))
@@ -198,13 +227,14 @@ def noise_moment(
     theta: FloatArray,
     record: FloatArray,
     target: float,
-    moment: Callable[[FloatArray, FloatArray], float],
+    parts: Callable[[FloatArray, FloatArray], FloatArray],
     *,
     of: str,
-) -> float:
+) -> float | None:
     """Return a moment over the noise of the corrected loss or gradient of a true record, codes for categories.
 
-    `moment` takes values of shape (m, 1) or (m, Q) and their weights.
+    `parts` takes values of shape (m, 1) or (m, Q) and their weights, and returns what each adds to the moment. It is
+    None where the noise farthest out adds more than next to nothing: the moment is infinite, or nearly so.
 
     Raises
     ------
@@ -218,14 +248,19 @@ def noise_moment(
             "there are too many noised columns to integrate over at once. Estimate it from released records: "
             "corrected.gradient(theta, X, y).var(axis=0)."
         )
-    seen = released_records(release, record, target, nodes=nodes)
-    X, y = encoded(correction, seen.X, seen.y)
-    values = np.empty((len(X), 1 if of == "loss" else len(theta)))
-    if of == "loss":
-        kernels.loss(theta, X, y, noise, values[:, 0])
-    else:
-        kernels.gradient(theta, X, y, noise, values)
-    return moment(values, seen.weights)
+    for far in (False, True):
+        seen = released_records(release, record, target, nodes=nodes, far=far)
+        X, y = encoded(correction, seen.X, seen.y)
+        values = np.empty((len(X), 1 if of == "loss" else len(theta)))
+        if of == "loss":
+            kernels.loss(theta, X, y, noise, values[:, 0])
+        else:
+            kernels.gradient(theta, X, y, noise, values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = parts(values, seen.weights)
+        if is_reached(tails_of(release, record, target, seen, nodes=nodes), found):
+            return float(np.sum(found))
+    return None
 
 
 def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -> FloatArray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import Layout, Piece, RecordCode, clipped_share, label_lookups, norm
+from symdebias.codegen.program import KINKED, Layout, Piece, RecordCode, clipped_share, label_lookups, norm
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,15 @@ class FeatureProgram:
     def gradient(self) -> tuple[sp.Expr, ...]:
         """The derivative by each parameter."""
         return tuple(sp.diff(self.expression, parameter) for parameter in self.parameters)
+
+    @functools.cached_property
+    def has_point_masses(self) -> bool:
+        """Whether second derivatives in the parameters have point masses, as those of a squared maximum."""
+        if not self.expression.has(*KINKED):
+            return False
+        # A place that moves with a parameter has a mass in the second derivative by this parameter.
+        seconds = (sp.diff(slope, own) for slope, own in zip(self.gradient, self.parameters, strict=True))
+        return any(second.has(sp.DiracDelta) for second in seconds)
 
     def _fixed(self) -> dict[sp.Symbol, str]:
         starts = self.layout.starts

@@ -19,6 +19,8 @@ BLOCK = 256
 PART = 64
 # From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
 STRIDE = BLOCK + 8
+# What may bend or jump, so that a second derivative may have point masses.
+KINKED = (sp.Abs, sp.Max, sp.Min, sp.Piecewise, sp.sign, sp.Heaviside)
 # Squares below the least float are lost: a component of a norm is then less than this.
 LOST = 2.3e-162
 
@@ -178,6 +180,10 @@ class Program(Protocol):
     @property
     def codes(self) -> bool:
         """Whether targets are given as codes."""
+
+    @property
+    def has_point_masses(self) -> bool:
+        """Whether second derivatives have point masses, as those of a squared maximum."""
 
     def loss(self) -> RecordCode:
         """Return the code of the loss of one record."""

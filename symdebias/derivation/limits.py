@@ -56,7 +56,7 @@ class Limits:
         program = self.derivation.program
         if not isinstance(program, ScoreProgram) or len(program.scores) > 1:
             return math.inf
-        return _noise_limit(conditions, self.derivation.symbols, self.target_variance)
+        return noise_limit(conditions, self.derivation.symbols, self.target_variance)
 
     @property
     def reach(self) -> float:
@@ -249,7 +249,7 @@ class Limits:
         return rows[:, list(columns.linear)]
 
 
-def _noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
+def noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
     """Return the least upper bound that conditions put on the noise variance of the score.
 
     It is infinite without conditions, and 0 where the target's noise alone breaks one.

@@ -184,10 +184,10 @@ def _needed(
 def _with_hessian(correction: Correction) -> Correction | None:
     """Return the correction whose Hessian can be written out, this one or that by sums over categories, or None."""
     program = correction.program
-    if not isinstance(program, ScoreProgram):
-        return correction
     if program.has_point_masses:
         return None
+    if not isinstance(program, ScoreProgram):
+        return correction
     try:
         found = correction.enumerated if program.has_lookups and not program.has_hessian else correction
         return found if not isinstance(found.program, ScoreProgram) or found.program.has_hessian else None

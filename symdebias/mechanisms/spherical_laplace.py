@@ -11,6 +11,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, check_flag, is_number
+from symdebias._gauss import gauss_rule
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns
 from symdebias.mechanisms.coordinates import shared_columns
@@ -92,11 +93,9 @@ class SphericalLaplaceNoise(SphericalNoise):
 @functools.lru_cache(maxsize=256)
 def _gamma_rule(nodes: int, shape: int) -> tuple[FloatArray, FloatArray]:
     """Return the Gauss rule of the Gamma distribution, from the eigenvalues of its Jacobi matrix."""
-    index = np.arange(nodes)
+    index = np.arange(nodes, dtype=np.float64)
     diagonal, beside = 2.0 * index + shape, np.sqrt(index[1:] * (index[1:] + shape - 1.0))
-    points, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
-    weights: FloatArray = vectors[0] ** 2
-    return points, weights / weights.sum()
+    return gauss_rule(diagonal, beside)
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,6 @@ A rule of m points is exact for polynomials of degrees up to 2 m - 1, and of noi
 """
 
 import functools
-import itertools
 import math
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from mpmath.ctx_mp import MPContext
 
 from symdebias._arrays import FloatArray
+from symdebias._gauss import gauss_rule
 from symdebias.noise import NOT_ANALYTIC, AdditiveNoise
 from symdebias.transforms.moments import even_coefficients, moment_function, moment_radius
 
@@ -56,13 +56,7 @@ def moment_rule(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, FloatArra
     beside = _beside(even, nodes, mp)
     if beside is None:
         return None
-    values = np.linalg.eigvalsh(np.diag(beside, 1) + np.diag(beside, -1))
-    # One over the sum of the squares of the orthonormal polynomials: small weights have all of their digits, too.
-    before, now, total = np.zeros_like(values), np.ones_like(values), np.ones_like(values)
-    for below, above in itertools.pairwise(np.concatenate([[0.0], beside])):
-        before, now = now, (values * now - below * before) / above
-        total += now**2
-    weights: FloatArray = 1 / total / np.sum(1 / total)
+    values, weights = gauss_rule(np.zeros(len(beside) + 1), beside)
     return np.asarray(values / float(radius), dtype=np.float64), weights
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
+from symdebias._gauss import gauss_rule
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.transforms.moment_rule import moment_rule
@@ -140,9 +141,7 @@ def coordinate_of_direction(dimension: int, nodes: int) -> tuple[FloatArray, Flo
         squares = np.where(order == 1, 0.5, 0.25)
     else:
         squares = order * (order + 2 * a - 1) / (4 * (order + a) * (order + a - 1))
-    beside = np.sqrt(squares)
-    t, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))
-    return t, vectors[0] ** 2 / np.sum(vectors[0] ** 2)
+    return gauss_rule(np.zeros(nodes), np.sqrt(squares))
 
 
 def size(noise: AdditiveNoise | SphericalNoise | ZonalNoise, width: int, nodes: int) -> int:

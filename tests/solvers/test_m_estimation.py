@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import sympy as sp
-from instances import records
+from instances import Y, records
 from scipy import optimize, stats
 from scipy.linalg import eigh
 from scipy.special import expit, ndtr
 
 import symdebias as sd
 from symdebias._rows import Rows
-from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
+from symdebias.exceptions import DivergenceError, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
 from symdebias.records import Records
 
@@ -631,6 +631,28 @@ def test_a_squared_maximum_has_its_hessian_from_differences():
     assert fit.diagnostics["hessian"] == "central differences"
     slack = np.maximum(0.0, 1 - y * (X @ fit.theta))
     assert np.abs(X.T @ (y * slack)).max() / len(y) < 1e-6
+
+
+def test_a_free_form_loss_with_corners_has_its_hessian_from_differences():
+    """The Huber loss of a x^2 + b is that of a score in the columns x^2 and 1."""
+    x, a, b = sp.symbols("x a b", real=True)
+    residual = Y - a * x**2 - b
+    huber = sp.Piecewise((residual**2 / 2, sp.Abs(residual) < 1), (sp.Abs(residual) - sp.Rational(1, 2), True))
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(400, 1))
+    y = X[:, 0] ** 2 + rng.standard_t(2, size=400)
+    loss = sd.Loss.of_features(huber, features=[x], parameters=[a, b], target=Y)
+    corrected = sd.debias(loss, sd.Release(noiseless=("x",)))
+    fit = sd.m_estimate(corrected, X, y)
+    score = sd.debias(sd.losses.huber(1.0), sd.Release(noiseless=("x",), fit_intercept=True))
+    expected = sd.m_estimate(score, X**2, y)
+    assert fit.diagnostics["hessian"] == expected.diagnostics["hessian"] == "central differences"
+    np.testing.assert_allclose(fit.theta, expected.theta, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(fit.standard_errors, expected.standard_errors, rtol=0.05)
+    for one, rows in ((corrected, X), (score, X**2)):
+        for hessian in (one.mean_hessian, one.hessian):
+            with pytest.raises(NoExactCorrectionError, match="has a corner or a jump, where second derivatives"):
+                hessian([1.0, 0.0], rows, y)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -17,7 +17,7 @@ import sympy as sp
 from symdebias.codegen.multinomial import multinomial_factor
 from symdebias.codegen.printed import kept_statements
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import PART, Layout, Piece, RecordCode, spared
+from symdebias.codegen.program import KINKED, PART, Layout, Piece, RecordCode, spared
 from symdebias.codegen.score import clipped, gradient, hessian
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
@@ -163,7 +163,7 @@ class ScoreProgram:
     @functools.cached_property
     def has_point_masses(self) -> bool:
         """Whether second derivatives in the scores have point masses, as those of a squared maximum."""
-        if not self.expression.has(sp.Abs, sp.Max, sp.Min, sp.Piecewise, sp.sign, sp.Heaviside):
+        if not self.expression.has(*KINKED):
             return False
         return any(sp.diff(self.expression, score, 2).has(sp.DiracDelta) for score in self.scores)
 
