@@ -24,13 +24,21 @@ from symdebias.transforms.growth import growth_terms, rate_of
 
 @dataclass(frozen=True)
 class Growth:
-    """What a corrected loss of scores needs of the noise, so that its mean and its variance are numbers."""
+    """What a corrected loss of scores needs of the noise, so that its mean and its variance are numbers.
 
-    reach: (
-        float  # Its mean exists where a parameter times the tail scale of its noise is below this, its square at half.
-    )
-    length: float  # How far parameters of norm 1 get, see `symdebias.codegen.score.directions.Directions`.
-    variance: float = math.inf  # Its variance is finite where that of normal noise of the score is below this.
+    Attributes
+    ----------
+    reach : float
+        Its mean exists where a parameter times the tail scale of its noise is below this; that of its square at half.
+    length : float
+        How far parameters of norm 1 get, see `symdebias.codegen.score.directions.Directions`.
+    variance : float
+        Its variance is finite where that of normal noise of the score is below this.
+    """
+
+    reach: float
+    length: float
+    variance: float = math.inf
 
 
 @functools.lru_cache(maxsize=256)
