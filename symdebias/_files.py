@@ -29,7 +29,9 @@ _THREADS = LockOfThreads()
 
 
 # Ends of names that say of what kind a file is.
-_SUFFIXES = frozenset({".csv", ".html", ".htm", ".jpeg", ".jpg", ".npz", ".parquet", ".pdf", ".png", ".svg", ".toml"})
+_SUFFIXES = frozenset(
+    ".csv .html .htm .jpeg .jpg .json .jsonl .npz .ods .parquet .pdf .png .svg .toml .xls .xlsx".split()
+)
 # Bytes in which files of any kind say what they are.
 _BEGINNING = 256
 

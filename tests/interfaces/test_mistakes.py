@@ -157,6 +157,7 @@ COMMANDS = [
     ("a fit in place of the schema", "fit {}/released-schema --loss logistic --save {}/schema.toml", 1,
      r"schema\.toml would be a saved fit, and its name ends with \.toml. Name a file that ends with \.npz"),
     ("predictions in place of the table", "predict {}/none.npz {}/people.csv --out {}/people.csv", 1, "is not a file of predictions: n"),
+    ("predictions in a workbook", "predict {}/none.npz {}/people.csv --out {}/out.xlsx", 1, r"ends with \.xlsx. Name a file that ends w"),
     ("a page in place of a table", "report {}/none.npz {}/released-schema --out {}/people.csv", 1, "would be a page of HTML, and its name"),
     ("a picture in place of a table", "plan --loss logistic --columns 2 --epsilon 4 --records 9 --plot {}/people.csv", 1,
      r"people\.csv would be a picture in PNG, and its name ends with \.csv. Name a file that ends with \.png"),

@@ -31,6 +31,7 @@ from symdebias.losses import Loss
 from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import Noised, Release, load
 from symdebias.release.allocation import has_better_design
+from symdebias.release.categories import spelled
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate, summary
 from symdebias.solvers.coefficients import Coefficients
@@ -87,7 +88,8 @@ def fit(options: argparse.Namespace) -> None:
         return
     text = summary.as_text(found, options.level, original_units=_has_units(found), worded=worded)
     if noised.labels is not None:
-        print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
+        low, high = map(spelled, noised.labels)
+        print(f"{noised.target_name}: -1 is {low}, +1 is {high}")
     if outcome is not None:
         print(f"the target is {outcome.target}, one of the released columns")
     if known is not None:
