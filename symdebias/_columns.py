@@ -59,6 +59,8 @@ class Table:
     >>> table = Table({"age": [39.0, 50.0], "place": ["n", "e"]})
     >>> table.columns, table.shape, table["age"].tolist()
     (('age', 'place'), (2, 2), [39.0, 50.0])
+    >>> table[["place"]].columns, len(table[1:])                            # some columns; some records
+    (('place',), 1)
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -90,16 +92,29 @@ class Table:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
+            self._require([key])
             return self._values[key]
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             # As scikit-learn takes records of what has a shape: table[rows, ...].
             key = key[0]
         if np.ndim(key) == 0 and not isinstance(key, slice):
             raise TypeError(
-                "a table has columns, by their names, and records, by a slice or an array of places. For a matrix take "
-                "numpy.column_stack([table[name] for name in table.columns])."
+                "a table has columns, by a name or a list of names, and records, by a slice or an array of places. For "
+                "a matrix take numpy.column_stack([table[name] for name in table.columns])."
             )
+        if np.ndim(key) == 1 and len(key) and all(isinstance(one, str) for one in key):
+            self._require(key)
+            return Table({name: self._values[name] for name in key})
         return Table({name: values[key] for name, values in self._values.items()})
+
+    def _require(self, names: Iterable[str]) -> None:
+        unknown = [name for name in names if name not in self._values]
+        if unknown:
+            listed = ", ".join(seen(name, 80) for name in unknown)
+            advice = advice_on_spelling(unknown, self._values)
+            raise KeyError(
+                f"the table has no column {listed}; its columns are {', '.join(self._values)}. {advice}".strip()
+            )
 
     def __repr__(self) -> str:
         # Records may be private: a table is shown by its shape.

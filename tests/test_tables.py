@@ -12,6 +12,7 @@ import pytest
 
 import symdebias as sd
 from symdebias import _tables
+from symdebias._columns import Table
 from symdebias.codegen.parallel import CHUNK
 
 PLACES = ("n", "e", "s", "w")
@@ -321,3 +322,16 @@ def test_a_batch_of_pyarrow_is_refused_with_what_makes_a_table_of_it():
 def test_what_is_no_number_is_told_how_to_become_one(values, advice):
     with pytest.raises(TypeError, match=advice):
         sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1))).privatize(values)
+
+
+def test_a_table_of_the_library_is_asked_for_columns_as_a_data_frame_is():
+    table = Table({"age": [39.0, 50.0], "place": ["n", "e"], "pay": [1.0, 2.0]})
+    for names in (["pay", "age"], np.array(["pay", "age"]), pd.Index(["pay", "age"])):
+        found = table[names]
+        assert (found.columns, found["age"].tolist()) == (("pay", "age"), [39.0, 50.0])
+    assert (table[[1]]["age"].tolist(), table[np.array([False, True])]["place"].tolist()) == ([50.0], ["e"])
+    for asked in ("Age", ["pay", "Age"]):
+        with pytest.raises(
+            KeyError, match=r"no column Age; its columns are age, place, pay\. .*Age differs in capitals"
+        ):
+            table[asked]
