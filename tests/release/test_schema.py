@@ -402,6 +402,7 @@ def test_public_columns_of_text_or_dates_are_refused_in_words(values, message):
     (f"age;sex\n39;{SECRET}\n", "not divided by commas"),
     (f"age,sex\n39,m,{SECRET}\n", "line 2 of people.csv has 3 values, and the first line names 2"),
     ("age,age,sex\n1,2,m\n", "two columns named age"),
+    ("age,sex\n39,m\nNA,f\n", "age is no finite number in row 1 .*It is a word for a missing value: declare it, as mi"),
     (f"age,sex\n39,m\n{SECRET},f\n", r"age is no finite number in row 1 \(line 3 of people.csv\)"),
 ])  # fmt: skip
 def test_files_that_do_not_fit_are_refused_without_a_value(text, message, tmp_path):
