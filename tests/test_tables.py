@@ -1,5 +1,6 @@
 """Tables of pandas, polars and pyarrow: what goes in comes back as what it was, with its types."""
 
+import copy
 import datetime
 import pickle
 import sys
@@ -330,6 +331,15 @@ def test_a_table_of_the_library_is_asked_for_columns_as_a_data_frame_is():
         found = table[names]
         assert (found.columns, found["age"].tolist()) == (("pay", "age"), [39.0, 50.0])
     assert (table[[1]]["age"].tolist(), table[np.array([False, True])]["place"].tolist()) == ([50.0], ["e"])
+    assert ("age" in table, "Age" in table, 0 in table) == (True, False, False)
+    for make in (pd.DataFrame, np.asarray, list, dict, lambda table: table[0]):
+        with pytest.raises(TypeError, match=r"pandas\.DataFrame\(table\.to_dict\(\)\) is a data frame of it"):
+            make(table)
+    with pytest.raises(AttributeError, match=r"no attribute 'head': pandas\.DataFrame\(table\.to_dict"):
+        table.head()
+    with pytest.raises(AttributeError, match=r"no attribute 'age': table\['age'\] is its column"):
+        _ = table.age
+    assert pickle.loads(pickle.dumps(table))["pay"].tolist() == copy.copy(table)["pay"].tolist() == [1.0, 2.0]
     for asked in ("Age", ["pay", "Age"]):
         with pytest.raises(
             KeyError, match=r"no column Age; its columns are age, place, pay\. .*Age differs in capitals"
