@@ -206,6 +206,8 @@ COMMANDS = [
     ("an empty file", "privatize {}/empty.csv --schema {}/schema.toml --out {}/new", 1, "is empty. Its first line names the col"),
     ("names alone", "privatize {}/names.csv --schema {}/schema.toml --out {}/new", 1, "no record. Add a line for each record"),
     ("an address as a file", "privatize http://example.org/a.csv --schema {}/schema.toml --out {}/new", 1, "is not there. Name"),
+    ("a ledger without the population", "ledger {}/spent.jsonl --population pannel", 1,
+     "no total for the population 'pannel'. Check the name: without --population all are printed"),
     ("a ledger that is not there", PRIVATIZE + " --ledger {}/none.jsonl --population panel", 1,
      "there is no ledger at .*none.jsonl. Name the one there is, or begin it by --total EPSILON"),
     ("a total of nothing", PRIVATIZE + " --ledger {}/none.jsonl --population panel --total 0", 1, "--total=0.0 is too small.*budget"),

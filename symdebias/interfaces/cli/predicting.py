@@ -3,19 +3,21 @@
 import argparse
 import io
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from symdebias import _columns, _files
 from symdebias._columns import Table
-from symdebias._domains import OPEN_UNIT
+from symdebias._domains import OPEN_UNIT, seen
 from symdebias.exceptions import InferenceError
 from symdebias.interfaces.cli import show
 from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.cli.labels import labels_of_fit
 from symdebias.release.categories import spelled
 from symdebias.release.collecting import columns_read
+from symdebias.release.folder import MANIFEST
 from symdebias.release.groups import labels_of
 from symdebias.release.schema import Column, Schema
 from symdebias.solvers import Fit
@@ -30,6 +32,13 @@ def predict(options: argparse.Namespace) -> None:
     OPEN_UNIT.check("--level", options.level)
     _files.require_place(options.out, _KIND)
     found = Fit.load(options.fit)
+    place = Path(options.table)
+    if any((folder / MANIFEST).is_file() for folder in (place, place.parent)):
+        warnings.warn(
+            f"{seen(str(place), 200)} has released records: what is predicted for a record with noise, and in units "
+            "of the release, belongs to nobody. Predict for true records, in the units of the table.",
+            stacklevel=2,
+        )
     known = KnownTerm.of_fit(options, found)
     schema = None if options.schema is None else Schema(options.schema)
     columns = _columns_of(found, schema)
