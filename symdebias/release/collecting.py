@@ -254,7 +254,12 @@ def _as_number(column: "Column", value: Any) -> str:
             )
         return "It is a word for a missing value: declare it, as missing = [...], and what it counts as, as fill = ...."
     words = "" if column.is_released else "declare the word for missing values as missing = [...], "
-    return f"Correct the value (numbers are written as 1234.5, and dates are none), {words}or declare categories."
+    ids = (
+        " What tells records apart, as the clusters of a fit do, is numbered."
+        if column.public and column.is_released
+        else ""
+    )
+    return f"Correct the value (numbers are written as 1234.5, and dates are none), {words}or declare categories.{ids}"
 
 
 def _other_category(value: Any, declared: Sequence[Any]) -> str:

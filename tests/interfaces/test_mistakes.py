@@ -151,6 +151,8 @@ COMMANDS = [
     ("a target beside a vector", "fit {}/released-margin --loss logistic --target age", 1, "in one vector, for that target al"),
     ("features of the folder's target", "fit {}/released-schema --loss logistic --features age", 1, "belongs to a --target"),
     ("a loss that the release cannot answer", "fit {}/released-margin --loss poisson", 1, "no margin loss.*Use one of these"),
+    ("a level of the loss in percent", "fit {}/released-schema --loss quantile --arguments 90", 1,
+     r"--arguments of --loss quantile: level=90\.0 is too large"),
     ("several classes of two", "derive softmax", 1, "several scores, and one expression is shown. In Python"),
     ("a level in percent", "fit {}/released-schema --loss logistic --level 95", 1, "--level=95.0 is too large. It must be"),
     ("no folder for the fit", "fit {}/released-schema --loss logistic --save {}/no/fit.npz", 1, "the folder .*/no is not there. Make"),

@@ -184,6 +184,8 @@ def test_what_is_no_description_is_refused(source, message):
         ("ill", "", "ill is missing in row 1"),
         ("age", " NA", "age is no finite number in row 1, and is declared without categories. It is a word for a "
          "missing value, and none is filled where noise is to be undone: complete the table; or leave out the records"),
+        ("year", "h7", "Correct the value (numbers are written as 1234.5, and dates are none), or "
+         "declare categories. What tells records apart, as the clusters of a fit do, is numbered."),
         ("ill", "N/A", "Its categories are no, yes: the value is a word for a missing one; declare all of them."),
     ],
 )  # fmt: skip

@@ -258,8 +258,14 @@ def _with_arguments(name: str, arguments: Sequence[float]) -> Loss:
             f"{word} takes {' and '.join(one.name for one in taken)}, and --arguments has {len(arguments)} numbers. "
             f"Give {'at most ' if least < len(taken) else ''}{len(taken)}, as --arguments 0.9."
         )
-    made: Loss = make(*arguments)
-    return made
+    try:
+        made: Loss = make(*arguments)
+    except (TypeError, ValueError) as error:
+        # Names such as level are those of other options too.
+        problem = f"--arguments of {word}: {error}"
+    else:
+        return made
+    raise ValueError(problem)
 
 
 def _as_drawn(found: Fit, noised: Noised) -> Fit:
