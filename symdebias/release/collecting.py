@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symdebias import _arrays, _columns
+from symdebias import _arrays, _columns, _files
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
 from symdebias._domains import seen
@@ -93,10 +93,11 @@ def _same_length(sizes: set[int]) -> None:
 
 def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]:
     """Return what has the values of each wanted column, and what says where a row is."""
-    if isinstance(data, (str, os.PathLike)) and (Path(data).is_dir() or _columns.is_parquet(Path(data))):
-        data = _of_parquet(Path(data), wanted)
-    if isinstance(data, (str, os.PathLike)):
-        file = _columns.read_text(Path(data), wanted)
+    place = _files.path_of(data) if isinstance(data, (str, os.PathLike)) else None
+    if place is not None and (place.is_dir() or _columns.is_parquet(place)):
+        data, place = _of_parquet(place, wanted), None
+    if place is not None:
+        file = _columns.read_text(place, wanted)
         return file.columns, lambda row: f"row {row} (line {file.lines[row]} of {file.name})"
     if not (isinstance(data, Mapping) or _arrays.is_table(data)):
         raise TypeError(

@@ -243,6 +243,8 @@ def column(**entries):
     (column(bounds=[1, 2], fill="a"), "columns.age.fill='a'"),
     (column(bounds=[1, 2], other="a"), "columns.age.other belongs to a column of categories"),
     (column(categories=["a", "b"], fill="c"), "columns.age.fill='c' is none of its categories"),
+    (column(categories=["a", "b"], fill=pd.NA), "columns.age.fill=.* is none of its categories"),
+    (column(categories=["a", "b"], other=pd.Series(["a", "b"])), "(?s)columns.age.other=.* is none of its categories"),
     (column(categories=["a", "b"], other="c"), "columns.age.other='c'"),
     ({"target": "income"}, "target='income' is no table"),
     ({"target": {"categories": ["a", "b"]}}, "target.name=None names no column"),
