@@ -29,9 +29,7 @@ _THREADS = LockOfThreads()
 
 
 # Ends of names that say of what kind a file is.
-_SUFFIXES = frozenset(
-    ".csv .html .htm .jpeg .jpg .json .jsonl .npz .ods .parquet .pdf .png .svg .toml .xls .xlsx".split()
-)
+_SUFFIXES = frozenset(".csv .html .htm .jpeg .jpg .npz .ods .parquet .pdf .png .svg .toml .xls .xlsx".split())
 # In bytes and characters: what file systems take.
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
 # Bytes in which files of any kind say what they are.
