@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import numpy as np
 
@@ -38,6 +38,11 @@ _NO_TEXT = {
     _PARQUET: "is a file of Parquet. Read it into a data frame first: pandas.read_parquet",
     b"\xd0\xcf\x11\xe0": "is a workbook of Excel. Save its sheet as CSV UTF-8",
 }
+_NO_ARRAY = (
+    "a table has columns, by a name or a list of names, and records, by a slice or an array of places. "
+    "pandas.DataFrame(table.to_dict()) is a data frame of it, and "
+    "numpy.column_stack([table[name] for name in table.columns]) a matrix."
+)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -59,6 +64,8 @@ class Table:
     >>> table = Table({"age": [39.0, 50.0], "place": ["n", "e"]})
     >>> table.columns, table.shape, table["age"].tolist()
     (('age', 'place'), (2, 2), [39.0, 50.0])
+    >>> table[["place"]].columns, len(table[1:])                            # some columns; some records
+    (('place',), 1)
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -90,16 +97,50 @@ class Table:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
+            self._require([key])
             return self._values[key]
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             # As scikit-learn takes records of what has a shape: table[rows, ...].
             key = key[0]
         if np.ndim(key) == 0 and not isinstance(key, slice):
-            raise TypeError(
-                "a table has columns, by their names, and records, by a slice or an array of places. For a matrix take "
-                "numpy.column_stack([table[name] for name in table.columns])."
-            )
+            raise TypeError(_NO_ARRAY)
+        if np.ndim(key) == 1 and len(key) and all(isinstance(one, str) for one in key):
+            self._require(key)
+            return Table({name: self._values[name] for name in key})
         return Table({name: values[key] for name, values in self._values.items()})
+
+    def _require(self, names: Iterable[str]) -> None:
+        unknown = [name for name in names if name not in self._values]
+        if unknown:
+            listed = ", ".join(seen(name, 80) for name in unknown)
+            advice = advice_on_spelling(unknown, self._values)
+            raise KeyError(
+                f"the table has no column {listed}; its columns are {', '.join(self._values)}. {advice}".strip()
+            )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> NoReturn:
+        """Say what to iterate over: a data frame has its names here, a matrix its rows."""
+        raise TypeError(_NO_ARRAY)
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        """Say what it is, which NumPy would not after it has tried to iterate."""
+        raise TypeError(_NO_ARRAY)
+
+    if not TYPE_CHECKING:  # for which every name would exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say how a data frame is made, whose attribute this may be."""
+            if name.startswith("_"):
+                raise AttributeError(f"a table has no attribute {name!r}", name=name, obj=self)
+            own = f"table[{name!r}] is its column, and " if name in self.__dict__.get("_values", ()) else ""
+            raise AttributeError(
+                f"a table has no attribute {name!r}: {own}pandas.DataFrame(table.to_dict()) is a data frame of it",
+                name=name,
+                obj=self,
+            )
 
     def __repr__(self) -> str:
         # Records may be private: a table is shown by its shape.

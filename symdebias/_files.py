@@ -29,7 +29,9 @@ _THREADS = LockOfThreads()
 
 
 # Ends of names that say of what kind a file is.
-_SUFFIXES = frozenset({".csv", ".html", ".htm", ".jpeg", ".jpg", ".npz", ".parquet", ".pdf", ".png", ".svg", ".toml"})
+_SUFFIXES = frozenset(".csv .html .htm .jpeg .jpg .npz .ods .parquet .pdf .png .svg .toml .xls .xlsx".split())
+# In bytes and characters: what file systems take.
+_LONGEST_NAME, _LONGEST_PATH = 255, 4096
 # Bytes in which files of any kind say what they are.
 _BEGINNING = 256
 
@@ -83,11 +85,23 @@ PICTURE = Kind("a picture in PNG", rb"\x89PNG", (".png",))
 ARRAY = Kind("an array in NumPy's format", rb"\x93NUMPY")
 
 
+def _lines(text: str) -> str:
+    return "a text of several lines," if len(text.splitlines()) > 1 else "one line"
+
+
 def path_of(path: object) -> Path:
     """Return a path, or raise TypeError or ValueError where it is none, in the words of no function below."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a file is named by its path; got {type(path).__name__}. Pass text or a pathlib.Path.")
-    if "\0" in str(path):
+    text = str(path)
+    parts = [len(part.encode(errors="surrogatepass")) for part in re.split(r"[/\\]", text)]
+    if "\n" in text or "\r" in text or max(parts) > _LONGEST_NAME or len(text) > _LONGEST_PATH:
+        # It may be the records themselves: systems say of a long one that it is too long, and show all of it.
+        raise ValueError(
+            f"a file is named by its path, and what was given is {_lines(text)} of {len(text):,} characters. Write it "
+            "to a file, and name that; what is in memory is passed as a data frame or a dict, where these are taken."
+        )
+    if "\0" in text:
         raise ValueError(f"the path {str(path)!r:.60} has a null character, which no name of a file has. Correct it.")
     return Path(path)
 

@@ -87,7 +87,10 @@ class ParquetColumns:
                 # pages are looked at where a file has them.
                 file = parquet.ParquetFile(path, buffer_size=_BUFFER, page_checksum_verification=True)
             except arrow.ArrowException as error:
-                raise ValueError(f"{seen(path.name, 80)} is no file of Parquet: {error}") from None
+                raise ValueError(
+                    f"{seen(path.name, 80)} is no file of Parquet, or is damaged: {str(error).rstrip('.')}. Copy it "
+                    "anew, or name one that is whole."
+                ) from None
             self._files.append(file)
         self._groups = [
             (place, group) for place, file in enumerate(self._files) for group in range(file.metadata.num_row_groups)

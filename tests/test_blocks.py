@@ -196,7 +196,7 @@ def test_parquet_files_are_one_table(tmp_path):
     with pytest.raises(TypeError, match="'text' has no numbers"):
         sd.blocks.from_parquet(tmp_path, columns=["text"])
     (tmp_path / "other.parquet").write_bytes(b"not one")
-    with pytest.raises(ValueError, match="is no file of Parquet"):
+    with pytest.raises(ValueError, match=r"is no file of Parquet, or is damaged: .*Copy it anew"):
         sd.blocks.from_parquet(tmp_path, columns=["a"])
     with pytest.raises(FileNotFoundError, match="is no file of Parquet"):
         sd.blocks.from_parquet(tmp_path / "none", columns=["a"])

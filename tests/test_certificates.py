@@ -253,7 +253,10 @@ def test_what_rounding_leaves_of_a_high_power_is_called_rounding(mechanism):
     assert "(which is rounding: of values up to" in str(certificate)
     off = replace(certificate, loss_bias=1e-8 * certificate.loss_scale)
     assert not off.is_rounding
-    assert "which quadrature does not settle" in str(off)
+    assert "which quadrature does not settle, of values up to" in str(off)
+    assert "says nothing for or against the derivation here, and may of a smaller ball, by certify(theta_radius" in str(
+        off
+    )
 
 
 @pytest.mark.in_turn

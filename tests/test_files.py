@@ -224,6 +224,27 @@ def test_a_folder_that_cannot_be_moved_says_why(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("text", ["age,pay\nsecret,2\n", "age,pay\r\nsecret,2\r\n" * 500, "secret" * 50, "a/" * 2_500])
+@pytest.mark.parametrize(
+    "read",
+    [
+        sd.load,
+        sd.Schema,
+        sd.Release.from_schema,
+        sd.NoiseDescription,
+        sd.Fit.load,
+        lambda text: sd.Schema({"epsilon": 1.0, "columns": {"age": {"bounds": [0, 9]}}}).collect(text),
+        lambda text: sd.blocks.from_parquet(text, columns=["a"]),
+        lambda text: sd.Ledger(text, "panel", total=sd.Guarantee(1.0, 0.0)),
+    ],
+)
+def test_a_text_in_place_of_a_path_is_refused_without_it(text, read):
+    """It may be the records: a system that finds it too long for a name would show all of it."""
+    with pytest.raises(ValueError, match=r"a file is named by its path, and what was given is .* characters") as caught:
+        read(text)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("path", [None, 3, 0.5, ["fit.npz"]])
 def test_what_is_no_path_is_refused_in_the_librarys_own_words(path):
     release = sd.Release(sd.GaussianMechanism.from_scale(0.1))

@@ -1,5 +1,6 @@
 """Tables of pandas, polars and pyarrow: what goes in comes back as what it was, with its types."""
 
+import copy
 import datetime
 import pickle
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import symdebias as sd
 from symdebias import _tables
+from symdebias._columns import Table
 from symdebias.codegen.parallel import CHUNK
 
 PLACES = ("n", "e", "s", "w")
@@ -321,3 +323,25 @@ def test_a_batch_of_pyarrow_is_refused_with_what_makes_a_table_of_it():
 def test_what_is_no_number_is_told_how_to_become_one(values, advice):
     with pytest.raises(TypeError, match=advice):
         sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1))).privatize(values)
+
+
+def test_a_table_of_the_library_is_asked_for_columns_as_a_data_frame_is():
+    table = Table({"age": [39.0, 50.0], "place": ["n", "e"], "pay": [1.0, 2.0]})
+    for names in (["pay", "age"], np.array(["pay", "age"]), pd.Index(["pay", "age"])):
+        found = table[names]
+        assert (found.columns, found["age"].tolist()) == (("pay", "age"), [39.0, 50.0])
+    assert (table[[1]]["age"].tolist(), table[np.array([False, True])]["place"].tolist()) == ([50.0], ["e"])
+    assert ("age" in table, "Age" in table, 0 in table) == (True, False, False)
+    for make in (pd.DataFrame, np.asarray, list, dict, lambda table: table[0]):
+        with pytest.raises(TypeError, match=r"pandas\.DataFrame\(table\.to_dict\(\)\) is a data frame of it"):
+            make(table)
+    with pytest.raises(AttributeError, match=r"no attribute 'head': pandas\.DataFrame\(table\.to_dict"):
+        table.head()
+    with pytest.raises(AttributeError, match=r"no attribute 'age': table\['age'\] is its column"):
+        _ = table.age
+    assert pickle.loads(pickle.dumps(table))["pay"].tolist() == copy.copy(table)["pay"].tolist() == [1.0, 2.0]
+    for asked in ("Age", ["pay", "Age"]):
+        with pytest.raises(
+            KeyError, match=r"no column Age; its columns are age, place, pay\. .*Age differs in capitals"
+        ):
+            table[asked]

@@ -190,8 +190,12 @@ class Certificate:
         found = f"bias of the loss: largest found {loss}, of the gradient: largest found {gradient} "
         if self.exact and max(self.loss_bias, self.gradient_bias) > ROUNDING:
             largest = max(self.loss_scale, self.gradient_scale)
-            said = "which is rounding" if self.is_rounding else "which quadrature does not settle"
-            return found + f"({said}: of values up to {largest:.0e} that nearly cancel)"
+            if self.is_rounding:
+                return found + f"(which is rounding: of values up to {largest:.0e} that nearly cancel)"
+            return found + (
+                f"(which quadrature does not settle, of values up to {largest:.0e}: it says nothing for or against the "
+                "derivation here, and may of a smaller ball, by certify(theta_radius=...))"
+            )
         if not self.quadrature_error <= _SETTLED:
             return found + "(by quadrature, which does not settle: they may be much larger, or infinite)"
         over = "" if self.columns_at_once is None else f" over {self.columns_at_once} noised columns at once"

@@ -14,6 +14,7 @@ from symdebias.checks.result import GuaranteeCheck, Probe
 from symdebias.checks.subjects import subject_of
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import Mechanism
+from symdebias.mechanisms.making import kind_of
 from symdebias.release import Release
 
 _METHODS = ("auto", "exact", "samples")
@@ -112,7 +113,10 @@ def check_guarantee(
     has_target = check_flag("has_target", has_target)
     progress = check_flag("progress", progress)
     if not isinstance(mechanism, (Mechanism, Release)):
-        raise TypeError(f"mechanism must be a symdebias Mechanism or Release; got {type(mechanism).__name__}.")
+        raise TypeError(
+            f"mechanism must be a symdebias Mechanism or Release; got {kind_of(mechanism)}. Pass one, such as "
+            "symdebias.LaplaceMechanism(epsilon=1.0, bounds=(0, 1))."
+        )
     check_choice("method", method, _METHODS)
     count = Integer(1000, 10**9).check("samples", samples)
     share = CONFIDENCE.check("confidence", confidence)

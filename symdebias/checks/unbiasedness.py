@@ -17,6 +17,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
 from symdebias.mechanisms import Mechanism
+from symdebias.mechanisms.making import kind_of
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
@@ -151,7 +152,10 @@ def check_unbiased(
     True
     """
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a symdebias Mechanism; got {type(mechanism).__name__}.")
+        raise TypeError(
+            f"mechanism must be a symdebias Mechanism; got {kind_of(mechanism)}. Pass one, such as "
+            "symdebias.LaplaceMechanism(epsilon=1.0, bounds=(0, 1))."
+        )
     require_loss(loss)
     count = Integer(1000, 10**9).check("samples", samples)
     rng = generator(random_state)

@@ -24,8 +24,10 @@ from symdebias.losses.offsets import has_rate
 from symdebias.mechanisms import Mechanism
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Noised, Release
+from symdebias.release.categories import spelled
 from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
+from symdebias.release.gathering import gathered_columns, gathered_release
 from symdebias.release.groups import labels_of as labels_of_groups
 from symdebias.release.groups import labels_of_target
 from symdebias.release.required import require_release, required_columns
@@ -69,7 +71,8 @@ class Formula:
         How they were noised, with names for the columns; that of a `Noised` by default. Columns that the formula leaves
         out are left out; of those that one mechanism noises together all are named, or none. The target may be a column
         with noise of its own: one of several outcomes, of which others may stand on the right; see
-        `Noised.with_target`.
+        `Noised.with_target`. A column of declared categories without noise stands in the formula by its own name, also
+        where records have its indicators.
 
     Attributes
     ----------
@@ -116,7 +119,9 @@ class Formula:
                     "release=noised.release, or the Noised itself in place of the table."
                 )
             release = data.release
-        self.text, self._given = formula, release
+        require_release(release)
+        self.text, self._declared, release = formula, release, gathered_release(release)
+        self._given = release
         self._noised = _noised_columns(release)
         target, terms = self._parsed()
         outcome = str(target)
@@ -124,7 +129,7 @@ class Formula:
             # One of several outcomes that were released as columns.
             self._given = with_target(release, outcome)
             self._noised.pop(outcome, None)
-        table = _table(data)
+        table = self._table(data)
         # Of the first records, as whose categories those of others are read.
         self._whole = _whole_types(table)
         self._known = [term for term in terms if _is_offset(term)]
@@ -170,7 +175,7 @@ class Formula:
         ValueError, TypeError
             A column is missing, or has a category that the first records do not have.
         """
-        table = _table(data)
+        table = self._table(data)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
@@ -201,7 +206,7 @@ class Formula:
         ValueError, TypeError
             A column is missing, or the offset is not finite.
         """
-        table, total = _table(data), None
+        table, total = self._table(data), None
         for term in self._known:
             (factor,) = term.factors
             named = _variables(factor, more=frozenset({"offset"}))
@@ -232,6 +237,17 @@ class Formula:
             own = as_offset(found.iloc[:, 0].to_numpy(dtype=float), len(table))
             total = own if total is None else total + own
         return total
+
+    def _table(self, data: Any) -> Any:
+        """Return data as a table of pandas, with columns of public categories in the place of their indicators."""
+        table = _table(data)
+        made = {}
+        for name, texts in gathered_columns(self._declared, table).items():
+            known = map(spelled, dict(self._declared.categories.labels)[name].values)
+            pandas = _optional.require("pandas", extra="formulas")
+            # In the order that they were declared in, the first of which stands in the intercept.
+            made[name] = pandas.Categorical(texts, categories=list(known))
+        return table.assign(**made) if made else table
 
     # ---- reading -----------------------------------------------------------------------------------------
 
@@ -554,9 +570,8 @@ def _moved_by(release: Release) -> set[str]:
     return {name for name, _ in (*as_pairs(release.center), *as_pairs(release.scale))}
 
 
-def _noised_columns(release: Any) -> dict[str, Mechanism]:
+def _noised_columns(release: Release) -> dict[str, Mechanism]:
     """Return the columns with noise, by name, of a release that a formula can be about."""
-    require_release(release)
     if release.coupling is not None:
         raise ValueError(
             f'target="{release.coupling.kind}" releases features and target in one vector for one kind of loss, and a '
@@ -564,8 +579,8 @@ def _noised_columns(release: Any) -> dict[str, Mechanism]:
         )
     if release.categories:
         raise ValueError(
-            "the release has categories= that are noised as numbers, and its indicator columns have no place in a "
-            "formula. Fit it with debias and m_estimate."
+            f"the release has categories= that are noised as numbers ({', '.join(release.categories.as_json())}), and "
+            "their indicator columns have no place in a formula. Fit it with debias and m_estimate."
         )
     required_columns(release)
     return {name: mechanism for names, mechanism in release.groups for name in names or ()}

@@ -17,7 +17,7 @@ from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.clipping import clipped_in_place
-from symdebias.mechanisms.making import Making
+from symdebias.mechanisms.making import Making, kind_of
 from symdebias.mechanisms.ranges import Ball, Labels, Numbers, Pair, Range
 from symdebias.noise import (
     AdditiveNoise,
@@ -318,7 +318,7 @@ class Mechanism(metaclass=Making):
             They were clipped to the bounds of another mechanism, or given up to `noise_in_place`.
         """
         self._check(clipped)
-        return self._add_noise(clipped.values, source)
+        return self._drawn(self._add_noise(clipped.values, source), clipped)
 
     def noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
         """Return noised values as `add_noise` does, which may stand where those clipped were: these are given up.
@@ -334,7 +334,19 @@ class Mechanism(metaclass=Making):
             As for `add_noise`.
         """
         self._check(clipped)
-        return self._noise_in_place(clipped, source)
+        return self._drawn(self._noise_in_place(clipped, source), clipped)
+
+    def _drawn(self, noised: Any, clipped: Clipped) -> FloatArray:
+        """Return what a draw of whoever wrote the mechanism gave back, of the shape of what it was given."""
+        is_array, shape = isinstance(noised, np.ndarray), clipped.values.shape
+        if is_array and noised.shape == shape and noised.dtype.kind in "fiu":
+            numbers: FloatArray = noised.astype(np.float64, copy=False)
+            return numbers
+        got = f"an array of {noised.dtype} of the shape {noised.shape}" if is_array else kind_of(noised)
+        raise TypeError(
+            f"_add_noise of {type(self).__name__} returned {got} for values of the shape {shape}. Return an array of "
+            "numbers of that shape, one noised value for each value."
+        )
 
     def _check(self, clipped: Clipped) -> None:
         if not isinstance(clipped, Clipped):
@@ -372,7 +384,7 @@ class Mechanism(metaclass=Making):
             The noised values.
         """
         clipped = self.clip(values)
-        return self._noise_in_place(clipped, sampling.source(random_state, noise))
+        return self._drawn(self._noise_in_place(clipped, sampling.source(random_state, noise)), clipped)
 
     def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
         """Return noised values, which may be written over those clipped: nobody else has them."""
@@ -390,6 +402,28 @@ class Mechanism(metaclass=Making):
     @abstractmethod
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         """Return noised values of values within the bounds; where these may be written to, in their place."""
+
+    def require_stated(self) -> None:
+        """Raise TypeError where a class from elsewhere states its kind, noise, guarantee or range by another type.
+
+        Those of this library are not asked: to make a noise takes time, and code that no reader of cards needs.
+        """
+        own = type(self)
+        if own.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            return
+        wanted: dict[str, tuple[Any, str]] = {
+            "kind": (str, "text, such as kind: ClassVar[str] = 'my noise'"),
+            "noise": (Noise, "a noise of symdebias.noise, such as AdditiveNoise(variance, characteristic_function)"),
+            "guarantee": (Guarantee | None, "a symdebias.Guarantee, or None for noise without a claim"),
+            "range": (Range, "one of symdebias.mechanisms.ranges, such as Numbers(bounds) or Ball(radius)"),
+        }
+        if own.noise_on is not Mechanism.noise_on:
+            # It is that of so many columns, and what stands in its place may say so.
+            del wanted["noise"]
+        for name, (kind, words) in wanted.items():
+            stated = getattr(self, name, None)
+            if not isinstance(stated, kind):
+                raise TypeError(f"{name} of {own.__name__} is {kind_of(stated)}. State {words}.")
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism as JSON values, and what follows for readers without this library."""

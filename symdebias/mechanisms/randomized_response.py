@@ -19,7 +19,8 @@ from symdebias.privacy import Guarantee, keep_probability
 
 _KEPT = (
     "Give the probability that a value is sent as it is: each of the {count} is sent as often whatever the true one is "
-    "at the lower end, and nothing is noised at the upper one."
+    "at the lower end, and nothing is noised at the upper one. Where another value is sent more often, as in some "
+    "surveys, that is a FiniteChannel (finite_channel in a noise description), by its matrix."
 )
 
 

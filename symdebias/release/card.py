@@ -37,6 +37,14 @@ def to_json(groups: Groups, target: Mechanism | dict[str, Any] | None, **others:
     **others
         The other arguments of a release, as JSON values.
     """
+    mechanisms = [one for one in (target, *(mechanism for _, mechanism in groups)) if isinstance(one, Mechanism)]
+    for one in mechanisms:
+        named = KINDS.get(one.kind, type(one))
+        if named is not type(one):
+            raise ValueError(
+                f"{type(one).__name__} has the kind {one.kind!r}, which is that of {named.__name__}: whoever reads the "
+                "card would take its noise for that. Give it a kind of its own."
+            )
     features = [{"columns": None if names is None else list(names), **card_of(one)} for names, one in groups]
     of_target = card_of(target) if isinstance(target, Mechanism) else target
     card = {"format": FORMAT, "features": features, "target": of_target, **others}

@@ -7,12 +7,13 @@ import numpy as np
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
+from symdebias._domains import spell
 from symdebias.mechanisms.ranges import Labels
 
 
 def spelled(value: Any) -> str:
     """Return a category as it stands in the name of a parameter."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else spell(float(value))
 
 
 def column_codes(column: FloatArray, labels: Labels, name: str) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from symdebias import _arrays
 from symdebias._arrays import real_array
 from symdebias._columns import Table
-from symdebias._domains import shown
+from symdebias._domains import is_choice, shown
 from symdebias._rows import Rows
 from symdebias.release.columns import as_json, checked_names
 from symdebias.release.remaking import remade
@@ -36,7 +36,7 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
     columns = release.columns
     if columns is None:
         raise ValueError("the release does not name its columns. Use noised.release, or release.bind(names).")
-    if name not in columns:
+    if not is_choice(name, columns):
         raise ValueError(f"{shown(name, 60)} is no column of the release; these are {', '.join(columns)}. Name one.")
     one_hot = release.categories
     kept = set(columns) - {name}

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symdebias import _arrays, _columns
+from symdebias import _arrays, _columns, _files
 from symdebias._arrays import FloatArray
 from symdebias._columns import Table
 from symdebias._domains import seen
 from symdebias._names import composed
 from symdebias._parquet import ParquetColumns, paths_of
+from symdebias.release.categories import spelled
 
 if TYPE_CHECKING:
     from symdebias.release.schema import Column, Schema
@@ -31,6 +32,8 @@ Where = Callable[[int], str]
 _WHOLE = 2**53
 # Units of NumPy's dates without a time of day.
 _DAYS = ("Y", "M", "W", "D")
+# What other programs write where a value is missing.
+_FOR_MISSING = frozenset("na n/a #n/a nan null none nil . ? -".split())
 # Types of which equal values are written alike, and so mean the same: 0.0 and -0.0 are not.
 _ALIKE = (str, int, bool)
 _OTHER = "declare all of them, or name one with other = ... that undeclared values count as"
@@ -90,10 +93,11 @@ def _same_length(sizes: set[int]) -> None:
 
 def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]:
     """Return what has the values of each wanted column, and what says where a row is."""
-    if isinstance(data, (str, os.PathLike)) and (Path(data).is_dir() or _columns.is_parquet(Path(data))):
-        data = _of_parquet(Path(data), wanted)
-    if isinstance(data, (str, os.PathLike)):
-        file = _columns.read_text(Path(data), wanted)
+    place = _files.path_of(data) if isinstance(data, (str, os.PathLike)) else None
+    if place is not None and (place.is_dir() or _columns.is_parquet(place)):
+        data, place = _of_parquet(place, wanted), None
+    if place is not None:
+        file = _columns.read_text(place, wanted)
         return file.columns, lambda row: f"row {row} (line {file.lines[row]} of {file.name})"
     if not (isinstance(data, Mapping) or _arrays.is_table(data)):
         raise TypeError(
@@ -186,7 +190,7 @@ def _read(column: "Column", value: Any, words: Container[str], where: Callable[[
         return same
     if column.other is None:
         remedy = "declare all of them" if column.is_released else _OTHER
-        listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in labels.values[:8])
+        listed = ", ".join(map(spelled, labels.values[:8]))
         raise ValueError(
             f"{column.name} has a value in {where()} that was not declared. Its categories are {listed}"
             f"{', ...' if len(labels.values) > 8 else ''}: {_other_category(value, labels.values)}{remedy}."
@@ -243,8 +247,20 @@ def _as_number(column: "Column", value: Any) -> str:
         return 'It is true or false: declare categories = ["False", "True"], or convert the column to 0 and 1.'
     if isinstance(value, (datetime.date, np.datetime64)):
         return "It is a date: convert the column to a number, such as days since a public day."
+    if _is_word_for_missing(value):
+        if column.is_released:
+            return (
+                "It is a word for a missing value, and none is filled where noise is to be undone: complete the table; "
+                "or leave out the records without one, where that hangs on nothing in them."
+            )
+        return "It is a word for a missing value: declare it, as missing = [...], and what it counts as, as fill = ...."
     words = "" if column.is_released else "declare the word for missing values as missing = [...], "
-    return f"Correct the value (numbers are written as 1234.5, and dates are none), {words}or declare categories."
+    ids = (
+        " What tells records apart, as the clusters of a fit do, is numbered."
+        if column.public and column.is_released
+        else ""
+    )
+    return f"Correct the value (numbers are written as 1234.5, and dates are none), {words}or declare categories.{ids}"
 
 
 def _other_category(value: Any, declared: Sequence[Any]) -> str:
@@ -254,7 +270,11 @@ def _other_category(value: Any, declared: Sequence[Any]) -> str:
     near = str(value).strip().casefold()
     if any(isinstance(one, str) and one.casefold() == near for one in declared):
         return "the value differs from one of them in its capitals; "
-    return ""
+    return "the value is a word for a missing one; " if _is_word_for_missing(value) else ""
+
+
+def _is_word_for_missing(value: Any) -> bool:
+    return isinstance(value, str) and value.strip().casefold() in _FOR_MISSING
 
 
 def _merged(array: np.ndarray[Any, Any]) -> int | None:

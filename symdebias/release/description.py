@@ -12,6 +12,7 @@ import numpy as np
 
 from symdebias._columns import Table
 from symdebias._domains import shown
+from symdebias._names import by_other_names, meant
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import (
     DiscreteLaplaceMechanism,
@@ -85,6 +86,17 @@ _OF_CATEGORIES: Mapping[str, tuple[_Way, ...]] = {
     ),
     "finite_channel": (_Way(FiniteChannel, ("matrix",)),),
 }
+# What else they are called.
+_ELSEWHERE = by_other_names(
+    {
+        "gaussian": "normal gauss white",
+        "laplace": "laplacian double_exponential biexponential",
+        "discrete_laplace": "geometric two_sided_geometric double_geometric",
+        "randomized_response": "rr krr k_rr grr randomised_response random_response warner",
+        "finite_channel": "channel matrix misclassification pram confusion_matrix",
+        _NO_NOISE: "no noiseless exact public false null",
+    }
+)
 # Each takes the categories under this name.
 _CATEGORIES = {"randomized_response": "categories", "finite_channel": "inputs"}
 
@@ -265,7 +277,12 @@ def _kind(entry: Mapping[str, Any], where: str, ways: Mapping[str, Any]) -> str:
         raise ValueError(f"{where}.noise={given!r} is one of categories. List them: categories = [...].")
     if kind in _OF_NUMBERS:
         raise ValueError(f"{where}.noise={given!r} is one of numbers, and it has categories. Leave out one of the two.")
+    every = (*_OF_NUMBERS, *_OF_CATEGORIES, _NO_NOISE)
+    asked = meant(given, every, _ELSEWHERE) if isinstance(given, str) else None
+    is_meant = f" Is {asked} meant?" if asked else ""
+    if asked in _OF_CATEGORIES and asked not in ways:
+        is_meant += " It is one of categories: list them, categories = [...]."
     raise ValueError(
-        f"{where}.noise={shown(given, 60)} is not known. Choose one of {known}; other noise is described in Python, by "
-        "a Release."
+        f"{where}.noise={shown(given, 60)} is not known.{is_meant} Choose one of {known}; other noise is "
+        "described in Python, by a Release."
     )

@@ -3,9 +3,9 @@
 import importlib
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from symdebias import _files
 from symdebias._domains import seen, shown
 from symdebias.release.columns import checked_names
 
@@ -34,7 +34,7 @@ def entries_of(source: Any, what: str = "schema", entries: str = "epsilon, colum
             f"a {what} is a dict or the path of a TOML file; got {type(source).__name__}. Pass one with the entries "
             f"{entries}."
         )
-    path = Path(source)
+    path = _files.path_of(source)
     name = seen(str(path), 200)
     if not path.is_file():
         kind = "is no file" if path.exists() else "is not there"

@@ -39,6 +39,8 @@ def checked_groups(features: Any, target: Any, one_hot: OneHot) -> Groups:
         are elsewhere.
     """
     groups = _groups(features, one_hot)
+    if isinstance(target, Mechanism):
+        target.require_stated()
     together = [mechanism.target for _, mechanism in groups if isinstance(mechanism, Coordinates)]
     shared = [part for part in together if part is not None]
     if shared != ([target] if isinstance(target, TargetCoordinate) else []):
@@ -53,6 +55,7 @@ def _groups(features: Any, one_hot: OneHot) -> Groups:
     if features is None:
         return ()
     if isinstance(features, Mechanism):
+        features.require_stated()
         _refuse_clipped(features)
         if isinstance(features, ChannelMechanism):
             raise TypeError(
@@ -76,6 +79,7 @@ def _groups(features: Any, one_hot: OneHot) -> Groups:
                 f"features are noised by mechanisms; got {kind_of(mechanism)}. Pass a mechanism, such as "
                 "GaussianMechanism or RandomizedResponse."
             )
+        mechanism.require_stated()
         _refuse_clipped(mechanism)
         if isinstance(mechanism, ChannelMechanism) and (declared := set(names) & set(one_hot.indicators)):
             raise ValueError(

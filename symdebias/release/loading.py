@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _columns, _optional
+from symdebias import _columns, _files, _optional
 from symdebias._columns import Table
 from symdebias._domains import check_flag, seen
 from symdebias._parquet import ParquetColumns
@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     in_memory = check_flag("in_memory", in_memory)
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a folder is named by its path; got {type(path).__name__}. Name the one that save wrote.")
-    place = Path(path)
+    place = _files.path_of(path)
     name = seen(str(place), 200)
     if not place.exists():
         raise FileNotFoundError(

@@ -216,7 +216,8 @@ def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
         value = getattr(made, key)
         if value is None:
             continue
-        if labels is not None and value not in labels.values:
+        is_text_or_number = isinstance(value, str) or is_number(value)
+        if labels is not None and not (is_text_or_number and value in labels.values):
             raise ValueError(
                 f"{where}.{key}={shown(value, 60)} is none of its categories. Choose one of "
                 f"{', '.join(map(str, labels.values[:8]))}."

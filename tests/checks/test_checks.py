@@ -130,7 +130,8 @@ def test_a_channel_that_rules_an_input_out_has_no_claim():
         ({"samples": 10}, "samples"), ({"samples": 1e5}, "samples"), ({"confidence": 1.0}, "confidence"),
         ({"confidence": math.nan}, "confidence"), ({"method": "guess"}, "method"), ({"values": 3}, "pair"),
         ({"values": (1, 2, 3)}, "pair"), ({"values": (math.nan, 1.0)}, "NaN"), ({"random_state": -1}, "random_state"),
-        ({"mechanism": "laplace"}, "must be a symdebias Mechanism"),
+        ({"mechanism": "laplace"}, "must be a symdebias Mechanism.*; got str. Pass one, such as"),
+        ({"mechanism": sd.LaplaceMechanism}, "got the class LaplaceMechanism, which is to be called. Pass one"),
         ({"mechanism": LaplaceMechanism.from_scale(1.0)}, "makes no privacy claim"),
     ],
 )  # fmt: skip

@@ -484,3 +484,100 @@ def test_tables_of_folders_and_schemas_are_taken():
     np.testing.assert_array_equal(fit.theta, expected.theta)
     made = sd.Formula("pay ~ age + place", noised.X, noised.release)
     pd.testing.assert_frame_equal(made.columns(X[:5]), made.columns(pd.DataFrame(people)[:5]))
+
+
+# ---- categories without noise, which records have as indicators --------------------------------------------
+
+PLACES = ("s", "n", "e")
+
+
+def described(categories=PLACES, **entries):
+    """Records that another program noised, with a column of categories without noise, and their true table."""
+    data = table(400).assign(region=np.resize(np.array(categories), 400))
+    entries |= {"region": {"noise": "none", "categories": list(categories)}, "year": {"noise": "none"}}
+    entries["age"] = {"noise": "gaussian", "scale": 0.5}
+    description = {"columns": entries, "target": {"name": "pay", "noise": "none"}}
+    return sd.NoiseDescription(description).read(data), data
+
+
+def test_a_column_of_public_categories_stands_by_its_name():
+    """The fit is that of all columns as they are, and that of the same release written by hand."""
+    noised, data = described()
+    assert {"region=n", "region=e"} < set(noised.release.columns)
+    expected = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)
+    found = sd.fit("pay ~ age + year + region", noised)
+    assert found.names == ("age", "year", "region[T.n]", "region[T.e]", "intercept")
+    of = [expected.names.index(name) for name in ("age", "year", "region=n", "region=e", "intercept")]
+    np.testing.assert_allclose(found.theta, expected.theta[of], rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors[of], rtol=1e-9)
+    by_hand = sd.Release({"age": sd.GaussianMechanism.from_scale(0.5)}, noiseless=("region", "year"))
+    data["region"] = pd.Categorical(data["region"], categories=PLACES)
+    for formula in ("pay ~ age + C(region):year", "pay ~ age + C(region, contr.sum) - 1"):
+        one, other = sd.fit(formula, noised), sd.fit(formula, data, by_hand)
+        assert one.names == other.names
+        np.testing.assert_array_equal(one.theta, other.theta)
+    assert sd.fit("pay ~ age", noised).names == ("age", "intercept")
+    # A table of one's own that has the indicators, or the column itself.
+    again = pd.DataFrame(noised.X.to_dict()).assign(pay=noised.y)
+    for own in (again, data.astype({"region": object})):
+        np.testing.assert_array_equal(sd.fit("pay ~ age + year + region", own, noised.release).theta, found.theta)
+
+
+def test_predictions_take_public_categories_as_they_were_collected():
+    noised, _ = described()
+    formula = "pay ~ age + year + region"
+    made, fit = sd.Formula(formula, noised), sd.fit(formula, noised)
+    whole = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)
+    true = pd.DataFrame({"age": [0.5, -1.0], "year": [2.0, 3.0], "region": ["e", "s"]})
+    np.testing.assert_allclose(fit.predict(made.columns(true)), whole.predict(true), rtol=1e-9)
+    with pytest.raises(ValueError, match="a category that the first records do not have"):
+        made.columns(true.assign(region="w"))
+
+
+@pytest.mark.parametrize(("categories", "formula", "names"), [
+    ((10.0, 20.0, 30.0), "pay ~ age + region", ("age", "region[T.20]", "region[T.30]", "intercept")),
+    ((0, 1), "pay ~ age + C(region) - 1", ("age", "C(region)[0]", "C(region)[1]")),
+])  # fmt: skip
+def test_public_categories_that_are_numbers_are_categories(categories, formula, names):
+    noised, data = described(categories)
+    assert sd.fit(formula, noised).names == names
+    assert sd.fit(formula, data, noised.release).names == names
+
+
+def test_public_categories_of_a_schema_without_an_intercept():
+    schema = {
+        "epsilon": 60.0, "intercept": False,
+        "columns": {"age": {"bounds": [-9, 9]}, "region": {"categories": list(PLACES), "public": True}},
+        "target": {"name": "pay", "bounds": [-9, 12]},
+    }  # fmt: skip
+    data = table(400).assign(region=np.resize(np.array(PLACES), 400))
+    release = sd.Release.from_schema(schema)
+    noised = release.privatize(*sd.Schema(schema).collect(data), random_state=0)
+    own = pd.DataFrame(noised.X.to_dict()).assign(target=np.asarray(noised.y))
+    found = sd.fit("target ~ age + region - 1", own, noised.release)
+    assert found.names == ("age", "region[s]", "region[n]", "region[e]")
+    expected = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+
+
+def test_indicators_of_no_category_are_refused():
+    noised, _ = described()
+    own = pd.DataFrame(noised.X.to_dict()).assign(pay=noised.y)
+    own.loc[7, ["region=n", "region=e"]] = 1.0
+    with pytest.raises(ValueError, match="the indicators of region are those of no category in row 7"):
+        sd.fit("pay ~ age + region", own, noised.release)
+
+
+def test_centred_indicators_are_those_of_their_category():
+    noise = sd.GaussianMechanism.from_scale(0.5)
+    release = sd.Release(
+        {"age": noise}, noiseless=("region",), fit_intercept=True, categories={"region": PLACES},
+        center={"region": 0.3}, scale={"region": 0.7},
+    )  # fmt: skip
+    data = table(400)
+    noised = release.privatize(data[["age", "region"]], data["pay"], random_state=0)
+    found, expected = (
+        sd.fit("pay ~ age + region", noised),
+        sd.m_estimate(sd.debias(sd.losses.least_squares(), release), noised.X, noised.y),
+    )
+    np.testing.assert_allclose(found.coefficients, expected.coefficients, rtol=1e-9)

@@ -115,6 +115,14 @@ def test_without_a_schema_the_card_says_what_columns_hold(folder, capsys):
     assert not (folder / "x.csv").exists()
 
 
+def test_released_records_are_told_from_true_ones(folder, capsys):
+    for table in (folder / "counts" / "records.csv", folder / "people.csv"):
+        assert main(["predict", str(folder / "counts.npz"), str(table), "--out", str(folder / "x.csv")]) == 0
+        is_told = "has released records: what is predicted for a record with noise" in capsys.readouterr().err
+        assert is_told == (table.parent != folder)
+    (folder / "x.csv").unlink()
+
+
 def test_counts_have_the_exposure_of_the_table(folder, capsys):
     (folder / "new.csv").write_text("age,years\n20,1\n20,2\n80,1\n")
     found = predicted(folder, "counts", "--json")

@@ -87,3 +87,25 @@ def test_a_folder_may_have_no_target(survey, capsys):
 def test_it_is_said_that_a_table_is_no_folder(survey, capsys):
     assert cli.main(["fit", str(survey / "survey.csv"), "--loss", "logistic"]) == 1
     assert "symdebias receive makes one" in capsys.readouterr().err
+
+
+def test_labels_that_are_whole_numbers_are_called_as_they_were_written(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2_000)
+    y = (rng.random(2_000) < 1 / (1 + np.exp(-x))).astype(int)
+    lines = [
+        f"{one!r},{label}" for one, label in zip((x + rng.laplace(scale=0.5, size=2_000)).tolist(), y, strict=True)
+    ]
+    (tmp_path / "survey.csv").write_text("\n".join(["x,ill", *lines]) + "\n")
+    (tmp_path / "noise.toml").write_text(
+        '[columns]\nx = { noise = "laplace", scale = 0.5 }\n[target]\nname = "ill"\nnoise = "none"\n'
+        "categories = [0, 1]\n"
+    )
+    assert received(tmp_path) == 0
+    fit, out = str(tmp_path / "fit.npz"), tmp_path / "out.csv"
+    assert cli.main(["fit", str(tmp_path / "received"), "--loss", "logistic", "--save", fit]) == 0
+    assert "ill: -1 is 0, +1 is 1\n" in capsys.readouterr().out
+    assert cli.main(["predict", fit, str(tmp_path / "survey.csv"), "--out", str(out)]) == 0
+    header, *rows = out.read_text().splitlines()
+    assert header.startswith("prediction,chance of 0,chance of 1,")
+    assert {row.split(",")[0] for row in rows} == {"0", "1"}

@@ -17,8 +17,9 @@ from instances import MECHANISMS, values_within
 import symdebias as sd
 import symdebias.mechanisms
 from symdebias._domains import DELTA, EPSILON, NOT_NUMBERS, OPEN_UNIT, RADIUS, SCALE
-from symdebias.mechanisms import KINDS, Mechanism, sampling
+from symdebias.mechanisms import KINDS, Mechanism, ranges, sampling
 from symdebias.mechanisms.base import Clipped, VectorColumns
+from symdebias.mechanisms.laplace import laplace_noise
 from symdebias.noise import AdditiveNoise
 
 REFUSED = (TypeError, ValueError, sd.exceptions.PrivacyError)
@@ -756,3 +757,85 @@ def test_noise_of_columns_of_a_vector(name):
     assert first.noise.variance == pytest.approx(mechanism.noise.variance)
     assert last.noise.variance == pytest.approx(mechanism.noise.variance / 16)
     assert mechanism.known_columns(VectorColumns(2, 1.5)) == ((2, first),)
+
+
+# ---- mechanisms of others --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Own(Mechanism):
+    """Laplace noise as somebody else would write it."""
+
+    scale: float
+    kind = "own"
+    guarantee = None
+    range = ranges.Numbers(None)
+
+    @property
+    def noise(self):
+        return laplace_noise(self.scale)
+
+    def _add_noise(self, values, source):
+        return values + sampling.laplace_noise(self.scale, values.shape, source)
+
+
+def changed(**members):
+    """A mechanism of a class of the name Own with other members."""
+    return dataclasses.dataclass(frozen=True)(type("Own", (Own,), {"__annotations__": {"scale": float}, **members}))(
+        0.5
+    )
+
+
+@pytest.mark.parametrize(("drawn", "got"), [
+    (lambda self, values, source: None, "NoneType"),
+    (lambda self, values, source: values.tolist(), "list"),
+    (lambda self, values, source: values[:, 0], r"an array of float64 of the shape \(3,\)"),
+    (lambda self, values, source: values[:1], r"an array of float64 of the shape \(1, 2\)"),
+    (lambda self, values, source: values + 0j, r"an array of complex128 of the shape \(3, 2\)"),
+])  # fmt: skip
+def test_a_draw_of_another_shape_or_kind_is_refused(drawn, got):
+    """A column that was lost or one row for all would be released as if it were the records."""
+    mechanism, X = changed(_add_noise=drawn), np.zeros((3, 2))
+    message = (
+        f"_add_noise of Own returned {got} for values of the shape .3, 2.. Return an array of numbers of that shape"
+    )
+    for call in (
+        lambda: sd.Release(mechanism).privatize(X, random_state=0),
+        lambda: mechanism.privatize(X, random_state=0),
+        lambda: mechanism.add_noise(mechanism.clip(X), sampling.source(0)),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+def test_a_draw_of_whole_numbers_is_one_of_numbers():
+    found = changed(_add_noise=lambda self, values, source: np.rint(values).astype(int)).privatize([[0.6, 1.2]])
+    assert (found.dtype, found.tolist()) == (np.float64, [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize(("members", "message"), [
+    ({"kind": 3}, "kind of Own is int. State text"),
+    ({"noise": 0.5}, "noise of Own is float. State a noise of symdebias.noise"),
+    ({"guarantee": 1.0}, "guarantee of Own is float. State a symdebias.Guarantee, or None"),
+    ({"range": (0, 1)}, "range of Own is tuple. State one of symdebias.mechanisms.ranges"),
+    ({"range": ranges.Numbers}, "range of Own is .*. State one of"),
+])  # fmt: skip
+def test_what_a_mechanism_states_by_another_type_is_refused(members, message):
+    mechanism = changed(**members)
+    for call in (
+        lambda: sd.Release(mechanism),
+        lambda: sd.Release({"a": mechanism}),
+        lambda: sd.Release(target=mechanism),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
+def test_a_card_is_not_written_under_the_kind_of_another_mechanism():
+    """It would be read as that one, and another noise be undone."""
+    assert '"kind": "own"' in sd.Release({"a": changed()}).to_json()
+    mechanism = changed(kind="laplace")
+    with pytest.raises(ValueError, match="Own has the kind 'laplace', which is that of LaplaceMechanism"):
+        sd.Release({"a": mechanism}).to_json()
+    with pytest.raises(ValueError, match="which is that of LaplaceMechanism"):
+        sd.Release(target=mechanism).to_json()

@@ -182,3 +182,11 @@ def test_outcomes_are_released_apart():
     assert sd.Schema(given).design == "apart"
     with pytest.raises(ValueError, match=r"pay, sick may be the target, too"):
         sd.Schema({**given, "design": "joint"})
+
+
+@pytest.mark.parametrize(
+    "name", [pd.NA, pd.Series([1, 2]), pd.DataFrame({"pay": [1]}), np.array(["pay", "age"]), 3, None]
+)
+def test_what_is_no_name_is_no_column(name):
+    with pytest.raises(ValueError, match=r"(?s)is no column of the release; these are age, height, pay, sick"):
+        with_target(RELEASE, name)

@@ -151,6 +151,15 @@ REFUSED = [
     (without(ENTRIES, "columns", "age", "scale", instead=-1.0), "columns.age: scale=-1"),
     (without(ENTRIES, "columns", "age", "scale", instead="8"), "columns.age: scale"),
     (without(ENTRIES, "columns", "smokes", "keep", instead=0.3), "columns.smokes: keep=0.3"),
+    (without(ENTRIES, "columns", "smokes", "keep", instead=0.3), "that is a FiniteChannel (finite_channel in a noise"),
+    *[
+        (without(ENTRIES, "columns", "age", "noise", instead=given), f"is not known. Is {meant} meant? Choose one of")
+        for given, meant in [("normal", "gaussian"), ("Laplacian", "laplace"), ("laplac", "laplace"), ("no", "none")]
+    ],
+    (without(ENTRIES, "columns", "age", "noise", instead="rr"),
+     "Is randomized_response meant? It is one of categories: list them"),
+    (without(ENTRIES, "columns", "smokes", "noise", instead="randomised response"),
+     "Is randomized_response meant? Choose"),
     (without(ENTRIES, "columns", "smokes", "categories", instead=["no"]), "columns.smokes.categories has 1 category"),
     (without(ENTRIES, "columns", "year", instead={"noise": "none", "scale": 1}), 'noise = "none" and scale'),
     ({"columns": {"a": {"noise": "none"}}}, "is said of every column"),
@@ -173,6 +182,11 @@ def test_what_is_no_description_is_refused(source, message):
         ("smokes", "Yes", "smokes has a value in row 1 that was not declared. Its categories are no, yes: the value "
          "differs from one of them in its capitals; declare all of them."),
         ("ill", "", "ill is missing in row 1"),
+        ("age", " NA", "age is no finite number in row 1, and is declared without categories. It is a word for a "
+         "missing value, and none is filled where noise is to be undone: complete the table; or leave out the records"),
+        ("year", "h7", "Correct the value (numbers are written as 1234.5, and dates are none), or "
+         "declare categories. What tells records apart, as the clusters of a fit do, is numbered."),
+        ("ill", "N/A", "Its categories are no, yes: the value is a word for a missing one; declare all of them."),
     ],
 )  # fmt: skip
 def test_records_that_do_not_fit_are_refused_without_their_values(column, value, message):

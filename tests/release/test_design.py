@@ -98,3 +98,18 @@ def test_categories_that_cannot_be_told_apart():
     with pytest.raises(NoExactCorrectionError, match="column 0 has the rank 2 for 3 categories"):
         design.estimated_rows(np.zeros((1, 2)))
     np.testing.assert_array_equal(design.rows(np.array([[2.0, 7.0]])), [[0, 0, 1, 7]])
+
+
+def test_categories_of_many_digits_have_names_of_their_own():
+    """Numbers of regions or occupations: six digits of them would give several parameters one name."""
+    codes = (1000001, 1000002, 1000003)
+    names = ("place=1000002", "place=1000003", "intercept")
+    apart = sd.Release({"place": sd.RandomizedResponse(3.0, codes)}, fit_intercept=True)
+    together = sd.Release(
+        {"place": sd.LaplaceMechanism(3.0, radius=1)}, categories={"place": codes}, fit_intercept=True
+    )
+    for release in (apart, together):
+        assert sd.debias(sd.losses.least_squares(), release).parameter_names == names
+    close = sd.Release({"dose": sd.RandomizedResponse(3.0, (0.1234567, 0.1234568, 3.0))}, fit_intercept=True)
+    found = sd.debias(sd.losses.least_squares(), close).parameter_names
+    assert found == ("dose=0.1234568", "dose=3", "intercept")

@@ -341,7 +341,6 @@ GAUSS = MECHANISMS["Gaussian"]
     ({"categories": {"place": ("n", 1)}}, "place"),
     ({"categories": {"place": (1, 1.0)}}, "place"),
     ({"categories": {"place": (0, 1, math.nan)}}, "place"),
-    ({"categories": {"place": (1.00000001, 1.00000002, 3)}}, "make two columns named place=1"),
     ({"categories": {"a": ("x", "b=c"), "a=b": ("x", "c")}}, "make two columns named a=b=c"),
     ({"categories": {"a": ("x", "b"), "a=b": ("x", "c")}}, "make two columns named a=b"),
     ({"features": {("age", "place"): GAUSS}}, "categories names sex, which is no column.*Its columns are age, place"),

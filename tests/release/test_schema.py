@@ -243,6 +243,8 @@ def column(**entries):
     (column(bounds=[1, 2], fill="a"), "columns.age.fill='a'"),
     (column(bounds=[1, 2], other="a"), "columns.age.other belongs to a column of categories"),
     (column(categories=["a", "b"], fill="c"), "columns.age.fill='c' is none of its categories"),
+    (column(categories=["a", "b"], fill=pd.NA), "columns.age.fill=.* is none of its categories"),
+    (column(categories=["a", "b"], other=pd.Series(["a", "b"])), "(?s)columns.age.other=.* is none of its categories"),
     (column(categories=["a", "b"], other="c"), "columns.age.other='c'"),
     ({"target": "income"}, "target='income' is no table"),
     ({"target": {"categories": ["a", "b"]}}, "target.name=None names no column"),
@@ -402,6 +404,7 @@ def test_public_columns_of_text_or_dates_are_refused_in_words(values, message):
     (f"age;sex\n39;{SECRET}\n", "not divided by commas"),
     (f"age,sex\n39,m,{SECRET}\n", "line 2 of people.csv has 3 values, and the first line names 2"),
     ("age,age,sex\n1,2,m\n", "two columns named age"),
+    ("age,sex\n39,m\nNA,f\n", "age is no finite number in row 1 .*It is a word for a missing value: declare it, as mi"),
     (f"age,sex\n39,m\n{SECRET},f\n", r"age is no finite number in row 1 \(line 3 of people.csv\)"),
 ])  # fmt: skip
 def test_files_that_do_not_fit_are_refused_without_a_value(text, message, tmp_path):

@@ -31,6 +31,7 @@ from symdebias.losses import Loss
 from symdebias.privacy.guarantee import PLAIN
 from symdebias.release import Noised, Release, load
 from symdebias.release.allocation import has_better_design
+from symdebias.release.categories import spelled
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate, summary
 from symdebias.solvers.coefficients import Coefficients
@@ -87,7 +88,8 @@ def fit(options: argparse.Namespace) -> None:
         return
     text = summary.as_text(found, options.level, original_units=_has_units(found), worded=worded)
     if noised.labels is not None:
-        print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
+        low, high = map(spelled, noised.labels)
+        print(f"{noised.target_name}: -1 is {low}, +1 is {high}")
     if outcome is not None:
         print(f"the target is {outcome.target}, one of the released columns")
     if known is not None:
@@ -256,8 +258,14 @@ def _with_arguments(name: str, arguments: Sequence[float]) -> Loss:
             f"{word} takes {' and '.join(one.name for one in taken)}, and --arguments has {len(arguments)} numbers. "
             f"Give {'at most ' if least < len(taken) else ''}{len(taken)}, as --arguments 0.9."
         )
-    made: Loss = make(*arguments)
-    return made
+    try:
+        made: Loss = make(*arguments)
+    except (TypeError, ValueError) as error:
+        # Names such as level are those of other options too.
+        problem = f"--arguments of {word}: {error}"
+    else:
+        return made
+    raise ValueError(problem)
 
 
 def _as_drawn(found: Fit, noised: Noised) -> Fit:

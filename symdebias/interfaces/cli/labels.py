@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from symdebias.release.categories import spelled
 from symdebias.solvers import Fit
 
 # Where a saved fit tells it.
@@ -14,7 +15,7 @@ def labelled(fit: Fit, labels: Sequence[Any] | None) -> Fit:
     """Return a fit that says what -1 and +1 stand for."""
     if labels is None:
         return fit
-    return replace(fit, diagnostics={**fit.diagnostics, _KEPT: tuple(map(str, labels))})
+    return replace(fit, diagnostics={**fit.diagnostics, _KEPT: tuple(map(spelled, labels))})
 
 
 def labels_of_fit(fit: Fit) -> tuple[str, str] | None:

@@ -3,18 +3,21 @@
 import argparse
 import io
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from symdebias import _columns, _files
 from symdebias._columns import Table
-from symdebias._domains import OPEN_UNIT, spell
+from symdebias._domains import OPEN_UNIT, seen
 from symdebias.exceptions import InferenceError
 from symdebias.interfaces.cli import show
 from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.cli.labels import labels_of_fit
+from symdebias.release.categories import spelled
 from symdebias.release.collecting import columns_read
+from symdebias.release.folder import MANIFEST
 from symdebias.release.groups import labels_of
 from symdebias.release.schema import Column, Schema
 from symdebias.solvers import Fit
@@ -29,6 +32,13 @@ def predict(options: argparse.Namespace) -> None:
     OPEN_UNIT.check("--level", options.level)
     _files.require_place(options.out, _KIND)
     found = Fit.load(options.fit)
+    place = Path(options.table)
+    if any((folder / MANIFEST).is_file() for folder in (place, place.parent)):
+        warnings.warn(
+            f"{seen(str(place), 200)} has released records: what is predicted for a record with noise, and in units "
+            "of the release, belongs to nobody. Predict for true records, in the units of the table.",
+            stacklevel=2,
+        )
     known = KnownTerm.of_fit(options, found)
     schema = None if options.schema is None else Schema(options.schema)
     columns = _columns_of(found, schema)
@@ -39,7 +49,7 @@ def predict(options: argparse.Namespace) -> None:
     labels = labels_of_fit(found) if schema is None or schema.labels is None else schema.labels
     said = _predictions(found, X, offset, options.level, labels)
     text = io.StringIO(newline="")
-    _columns.write_text(text, list(said), (map(_spelled, values) for values in said.values()))
+    _columns.write_text(text, list(said), (map(spelled, values) for values in said.values()))
     _files.write_whole(options.out, lambda stream: stream.write(text.getvalue().encode()), _KIND)
     options.written = f"{len(X):,} predictions are in {options.out}"
     if options.json:
@@ -79,9 +89,9 @@ def _predictions(found: Fit, X: Table, offset: Any, level: float, labels: tuple[
     predictor = Predictor.of(found)
     own = predictor.classes.tolist() if predictor.predicts == "label" else []
     if own and labels is not None and {float(one) for one in own if not isinstance(one, str)} == {-1.0, 1.0}:
-        names = [str(labels[0] if one < 0 else labels[1]) for one in own]
+        names = [spelled(labels[0] if one < 0 else labels[1]) for one in own]
     else:
-        names = [_spelled(one) for one in own]
+        names = [spelled(one) for one in own]
     predicted = found.predict(X, offset=offset)
     if names:
         predicted = [names[own.index(one)] for one in np.asarray(predicted).tolist()]
@@ -101,7 +111,3 @@ def _predictions(found: Fit, X: Table, offset: Any, level: float, labels: tuple[
         said[f"{_LOW} of the chance of {name}"] = ends[:, place, 0]
         said[f"{_HIGH} of the chance of {name}"] = ends[:, place, 1]
     return said
-
-
-def _spelled(value: Any) -> str:
-    return value if isinstance(value, str) else spell(float(value))

@@ -36,6 +36,8 @@ _PHRASES = {
     r"Pass loss= \(--loss on the command line\)": "Pass --loss",
     r"Give total=symdebias\.Guarantee\(epsilon, delta\) to begin one":
         "symdebias privatize begins one, by --ledger and --total",
+    r"Declare one, as total=symdebias\.Guarantee\(epsilon, delta\), or check the name":
+        "Check the name: without --population all are printed",
     r"the file that fit\.save\(\) wrote": "the file that symdebias fit --save wrote",
     r"the whole folder that noised\.save\(\) wrote": "the whole folder that symdebias privatize wrote",
     r"\blogistic\(\) for labels": "logistic for labels",
