@@ -85,8 +85,9 @@ def from_parquet(
 
     Notes
     -----
-    A row group is decoded as a whole, and three are kept for each of X and y: one of a million rows and ten columns
-    takes 80 MB. The next group is read while the last is worked on. Single records are not at hand: what
+    Files are decoded in pieces of up to 131,072 rows, however large their row groups are, the next one while the last is
+    worked on. Five pieces are kept, for X and for y, or all where they take no more than 256 MB: of ten columns a piece
+    takes 10 MB. Single records are not at hand: what
     shuffles records, as `symdebias.sgd` does unless it is given ``order="given"``, copies them to files without a name.
 
     Examples
