@@ -85,10 +85,10 @@ def from_parquet(
 
     Notes
     -----
-    Files are decoded in pieces of up to 131,072 rows, however large their row groups are, the next one while the last is
-    worked on. Five pieces are kept, for X and for y, or all where they take no more than 256 MB: of ten columns a piece
-    takes 10 MB. Single records are not at hand: what
-    shuffles records, as `symdebias.sgd` does unless it is given ``order="given"``, copies them to files without a name.
+    Files are decoded in pieces of up to 131,072 rows, however large their row groups are, the next one while the last
+    is worked on. Five pieces are kept, for X and for y, or all where they take no more than 256 MB: of ten columns a
+    piece takes 10 MB. Single records are not at hand: what shuffles records, as `symdebias.sgd` does unless it is given
+    ``order="given"``, copies them to files without a name.
 
     Examples
     --------
