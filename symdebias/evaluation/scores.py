@@ -423,7 +423,7 @@ class Spread:
 
     @classmethod
     def _told(cls, records: Records, theta: FloatArray, is_residual: bool) -> "Spread":
-        middle = _middle(records.few, theta, is_residual)
+        middle = _middle(records, theta, is_residual)
         about = functools.partial(_moments, theta=theta, is_residual=is_residual, middle=middle)
         looked = list(records.over_parts(about))
         first, *squares = added(*(one.sums for one in looked))
@@ -496,11 +496,14 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
     return np.array([part.weights @ beyond, part.weights**2 @ np.square(beyond)])
 
 
-def _middle(few: Records, theta: FloatArray, is_residual: bool) -> float:
-    """Return about where true scores (residuals) lie, as few records tell; 0 where that is no number."""
+def _middle(records: Records, theta: FloatArray, is_residual: bool) -> float:
+    """Return about where true scores (residuals) lie, as some records tell; 0 where that is no number."""
+    rows = records.some
+    weights, found = records.weights[rows], ReleasedScores.of(records, theta).taken(rows).estimates
     with np.errstate(all="ignore"):
-        found = float(few.share @ _estimates(few, theta, is_residual))
-    return found if math.isfinite(found) else 0.0
+        away = found - records.target[rows] if is_residual else found
+        middle = float(weights @ away) / float(weights.sum())
+    return middle if math.isfinite(middle) else 0.0
 
 
 @dataclass(frozen=True)
