@@ -416,8 +416,6 @@ def _targets(part: Records) -> tuple[tuple[float, float], float]:
     return (float(ends[0]), float(ends[1])), float(part.weights @ target)
 
 
-def _together(
-    one: tuple[tuple[float, float], float], other: tuple[tuple[float, float], float]
-) -> tuple[tuple[float, float], float]:
-    """Return what `_targets` says of two parts."""
-    return extremes_of(one[0], other[0]), one[1] + other[1]
+def _together(*parts: tuple[tuple[float, float], float]) -> tuple[tuple[float, float], float]:
+    """Return what `_targets` says of several parts."""
+    return extremes_of(*(ends for ends, _ in parts)), math.fsum(total for _, total in parts)
