@@ -65,11 +65,11 @@ def _sums(
     weights: FloatArray,
     multipliers: Sequence[FloatArray | None],
     bent: Sequence[bool],
-    seeing: Callable[[slice, FloatArray, FloatArray], None] | None = None,
+    seeing: Callable[[slice, FloatArray, FloatArray, FloatArray], None] | None = None,
 ) -> tuple[Any, ...]:
     """Return sums over records: M x x', M x and M by multiplier, x y, y^2, the weights and their squares.
 
-    `seeing` is called with some rows after others, their estimated design rows and their targets.
+    `seeing` is called with some rows after others, their columns, estimated design rows and targets.
     """
     size = len(design.parameters)
     total = float(weights.sum()) if len(weights) else float(len(matrix))
@@ -84,7 +84,7 @@ def _sums(
         block, released = matrix[rows], target[rows]
         estimated = design.estimated_rows(block)
         if seeing is not None:
-            seeing(rows, estimated, released)
+            seeing(rows, block, estimated, released)
         weight = weights[rows] if len(weights) else None
         weighted = released if weight is None else weight * released
         plain = (np.ones(len(estimated)) if weight is None else weight) @ estimated
@@ -124,9 +124,9 @@ def _debiased(design: ColumnDesign, covariance: FloatArray, sums: tuple[Any, ...
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 
 
-# What is looked for in the leverages of some rows of records: called with the records, the rows, their targets and the
-# leverages.
-Look = Callable[[Records, slice, FloatArray, FloatArray], Any]
+# What is looked for in the leverages of some rows of records: called with the records, the rows, their columns and
+# targets, and the leverages.
+Look = Callable[[Records, slice, FloatArray, FloatArray, FloatArray], Any]
 
 
 def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
@@ -186,7 +186,7 @@ def _looked(part: Records, *, root: FloatArray, look: Look) -> list[Any]:
 
     def looked(rows: slice) -> Any:
         block, released = part.matrix[rows], part.target[rows]
-        return look(part, rows, released, leverages(design, block, root, compiled=compiled))
+        return look(part, rows, block, released, leverages(design, block, root, compiled=compiled))
 
     return over_chunks(len(part), looked, chunk_of(part.matrix, design.numbers_made))
 
@@ -222,10 +222,10 @@ def _sums_and_look(
         return _compiled_sums(part, root, look)
     corners, found = [], []
 
-    def seeing(rows: slice, estimated: FloatArray, released: FloatArray) -> None:
+    def seeing(rows: slice, block: FloatArray, estimated: FloatArray, released: FloatArray) -> None:
         corners.append(_largest(estimated))
         if look is not None and root is not None:
-            found.append(look(part, rows, released, plain_leverages(estimated, root)))
+            found.append(look(part, rows, block, released, plain_leverages(estimated, root)))
 
     sums = _sums(part.correction.design, part.matrix, part.target, part.weights, (), (), seeing)
     return (*sums, _Corner(np.max(corners, axis=0), _largest_weight(part))), found
@@ -242,7 +242,7 @@ def _compiled_sums(part: Records, root: FloatArray | None, look: Look | None) ->
         own = weights[rows] if len(weights) else None
         _place_categories(part.correction.design, block, own, product)
         square = float((released if own is None else own * released) @ released)
-        return product, mean, cross, square, None if look is None else look(part, rows, released, leverage)
+        return product, mean, cross, square, None if look is None else look(part, rows, block, released, leverage)
 
     of_chunks, corner = _compiled(part, weights, added, root)
     products, means, crosses, squares, found = zip(*of_chunks, strict=True)

@@ -267,7 +267,9 @@ class _Search:
     within: float  # No record at a distance up to this is far.
     share: float  # No more than this share of the rows of a chunk, and a few, are named.
 
-    def __call__(self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray) -> _Named:
+    def __call__(
+        self, records: Records, rows: slice, block: FloatArray, target: FloatArray, leverage: FloatArray
+    ) -> _Named:
         """Return the far ones of some rows."""
         distances = self.distances(records, rows, target, leverage)
         is_far = distances > self.within
@@ -278,7 +280,7 @@ class _Search:
             places, found = places[kept], found[kept]
         read = None
         if not records.has_any_row and self.share < 1:
-            read = records.matrix[rows][places], target[places]
+            read = block[places], target[places]
         return _Named(places, found, len(distances), read)
 
     def distances(self, records: Records, rows: slice, target: FloatArray, leverage: FloatArray) -> FloatArray:
