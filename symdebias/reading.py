@@ -1,5 +1,6 @@
 """Released records that are read block by block: checked once, and made of their source anew in every pass."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,6 @@ import numpy as np
 from symdebias._arrays import FloatArray, real_array, sums_and_minima, take_rows
 from symdebias._rows import (
     TOGETHER,
-    Gathered,
     Rows,
     at_once,
     counted_from,
@@ -89,15 +89,17 @@ def _as_they_are(part: FloatArray) -> FloatArray:
     return part
 
 
-def in_blocks(correction: Correction, X: Any, y: Any, ahead: Gathered | None = None) -> tuple[Rows, FloatArray | Rows]:
+def in_blocks(
+    correction: Correction, X: Any, y: Any, look: Callable[[int, FloatArray, FloatArray], object] | None = None
+) -> tuple[Rows, FloatArray | Rows]:
     """Return columns and targets that are checked once, block by block, and read in every pass.
 
     Parameters
     ----------
     correction, X, y
         As for `Records.of`.
-    ahead : Gathered, optional
-        What takes some of the checked records on the way.
+    look : callable, optional
+        Is called with the first row, the columns and the targets of each block that was checked, in order.
 
     Raises
     ------
@@ -119,15 +121,15 @@ def in_blocks(correction: Correction, X: Any, y: Any, ahead: Gathered | None = N
         target = y if is_ready else correction.target_of_table(y, count)
         target = Rows.of_array(np.asarray(target)) if is_long(target) else real_array(target, "y", check_finite=False)
     step = at_once(columns) if y is None else at_once(columns, target)
-    # Room for what is taken on the way.
-    step = step if ahead is None else min(step, TOGETHER)
+    # Room for what is kept on the way.
+    step = step if look is None else min(step, TOGETHER)
     sums, lows = np.zeros(correction.columns), np.full(correction.columns, np.inf)
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
         with counted_from(start):
             block, own_target = correction.checked_records(columns[rows], None if y is None else target[rows])
-        if ahead is not None:
-            ahead.take(start, (block, own_target))
+        if look is not None:
+            look(start, block, own_target)
         own, least = sums_and_minima(block)
         sums += own
         np.minimum(lows, least, out=lows)

@@ -6,6 +6,7 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -90,6 +91,49 @@ def _directions(metric: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What a solver will ask of records: those that are read in order tell it while they are checked.
+
+    Attributes
+    ----------
+    strides : callable
+        From the number of records to the strides that `Records.read_ahead` will be asked for.
+    sums : callable, optional
+        What `Records.summed_over_parts` will be asked for.
+    """
+
+    strides: Callable[[int], Iterable[int]] = lambda _: ()
+    sums: "Callable[[Records], tuple[Any, ...]] | None" = None
+
+
+class _LookAhead:
+    """What takes it from blocks that were checked, one after another."""
+
+    def __init__(self, ahead: Ahead, correction: Correction, count: int, weights: FloatArray) -> None:
+        self._ahead, self._correction, self._weights = ahead, correction, weights
+        self._strides = _strides_ahead(count, ahead.strides(count))
+        self._some = Gathered([spread(count, stride) for stride in self._strides], count)
+        self._sums: tuple[Any, ...] | None = None
+
+    def __call__(self, start: int, block: FloatArray, target: FloatArray) -> None:
+        """Look at a block, whose first row is the row `start` of all."""
+        self._some.take(start, (block, target))
+        if self._ahead.sums is not None:
+            part = Records(self._correction, block, target, self._weights[start : start + len(block)])
+            found = self._ahead.sums(part)
+            self._sums = found if self._sums is None else tuple(map(operator.add, self._sums, found))
+
+    def tell(self, records: "Records") -> None:
+        """Leave with all records what was found."""
+        if records.all_have_weight and self._some.found is not None:
+            asked = (_asked(records.every(stride)) for stride in self._strides)
+            records.seen["ahead"] = records.matrix, dict(zip(asked, self._some.found, strict=True))
+        if self._sums is not None:
+            of = records.correction, records.matrix, records.target, records.weights
+            records.seen["summed"] = self._ahead.sums, *of, self._sums
+
+
+@dataclass(frozen=True)
 class Derivatives:
     """Mean loss and derivatives at one theta."""
 
@@ -158,7 +202,7 @@ class Records:
         noise_scale: Any = None,
         check_finite: bool = True,
         by_blocks: bool = False,
-        ahead: Callable[[int], Iterable[int]] | None = None,
+        ahead: "Ahead | None" = None,
     ) -> "Records":
         """Return records that a user gave, checked.
 
@@ -179,9 +223,8 @@ class Records:
         by_blocks : bool
             Whether the caller does with `Rows`: what would have to be copied as a whole (a long array of another type
             or layout, a source that is read by blocks) is then read anew in every pass.
-        ahead : callable, optional
-            From the number of records to the strides that `read_ahead` will be asked for: what is read by blocks has
-            them taken while it is checked, and needs no pass for them.
+        ahead : Ahead, optional
+            What will be asked of the records; by default nothing but what all fits do.
 
         Raises
         ------
@@ -195,12 +238,12 @@ class Records:
         def is_made() -> bool:
             return has_numbers(X) and X.size > SMALL_TABLE and correction.makes_rows(noise_scale is not None)
 
-        some: Gathered | None = None
+        look = None
         if by_blocks and has_rows(X) and (is_long(X) or is_long(y) or is_made()):
-            strides = _strides_ahead(len(X), () if ahead is None else ahead(len(X)))
-            if not (has_any_row(X) and has_any_row(y)) and strides:
-                some = Gathered([spread(len(X), stride) for stride in strides], len(X))
-            matrix, target = in_blocks(correction, X, y, some)
+            if not (has_any_row(X) and has_any_row(y)):
+                weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(X))
+                look = _LookAhead(ahead or Ahead(), correction, len(X), weights)
+            matrix, target = in_blocks(correction, X, y, look)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
             matrix, target = of_table(correction, X, y, check_finite=check_finite)
         else:
@@ -209,9 +252,8 @@ class Records:
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         found = cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
-        if some is not None and some.found is not None and found._all_have_weight:
-            asked = (_asked(found.every(stride)) for stride in strides)
-            found.seen["ahead"] = matrix, dict(zip(asked, some.found, strict=True))
+        if look is not None:
+            look.tell(found)
         return found
 
     def require_finite(self) -> None:
@@ -333,6 +375,9 @@ class Records:
 
     def summed_over_parts(self, work: Callable[["Records"], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the sums over the same parts of what a function says of each: a tuple of numbers and arrays."""
+        asked, *of, sums = self.seen.get("summed", (None, None))
+        if asked is work and all(map(operator.is_, of, (self.correction, self.matrix, self.target, self.weights))):
+            return tuple(sums)
         return work(self)
 
     @property
@@ -472,7 +517,7 @@ class Records:
             The strides that will be asked for.
         """
         wanted = _strides_ahead(self.present, strides)
-        if wanted and not self.has_any_row and self._all_have_weight:
+        if wanted and not self.has_any_row and self.all_have_weight:
             places = [self.every(stride) for stride in wanted]
             source, known = self.seen.get("ahead", (None, {}))
             if source is self.matrix and all(_asked(rows) in known for rows in places):
@@ -481,7 +526,8 @@ class Records:
             self.seen["ahead"] = self.matrix, dict(zip(map(_asked, places), found, strict=True))
 
     @property
-    def _all_have_weight(self) -> bool:
+    def all_have_weight(self) -> bool:
+        """Whether no record has the weight 0."""
         return not isinstance(self.weights, np.ndarray) or self.present == len(self)
 
     def _read_together(self, wanted: list[slice | IntegerArray]) -> list[tuple[FloatArray, ...]]:

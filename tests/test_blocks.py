@@ -351,7 +351,7 @@ def test_few_records_are_asked_for_once_more_and_never_again(small, passes, monk
 
 
 PASSES = {
-    "m_estimate": (lambda X, y: sd.m_estimate(corrected_by("exponential"), X, y, l2=1.0), 4),
+    "m_estimate": (lambda X, y: sd.m_estimate(corrected_by("exponential"), X, y, l2=1.0), 3),
     "m_estimate, surrogate": (lambda X, y: sd.m_estimate(corrected_by("logistic"), X, y), 4),
     "sgd": (lambda X, y: sd.sgd(corrected_by("exponential"), X, y, order="given"), 2),
     "sgd, surrogate": (lambda X, y: sd.sgd(corrected_by("logistic"), X, y, order="given"), 3),

@@ -10,7 +10,7 @@ from symdebias._copies import at_hand
 from symdebias._domains import check_choice
 from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss
-from symdebias.records import Records
+from symdebias.records import Ahead, Records
 from symdebias.solvers.held import holding
 from symdebias.solvers.offsets import as_offset, with_offset
 from symdebias.solvers.pilot import strides
@@ -136,7 +136,7 @@ def checked_run(
         y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, is_part=is_part)
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True,
-        ahead=None if corrected.is_resolved else strides,
+        ahead=None if corrected.is_resolved else Ahead(strides),
     )  # fmt: skip
     refuse_mismatch(corrected, run, has_offset=offset is not None)
     if is_held:

@@ -27,14 +27,20 @@ from symdebias.checks.mismatch import refuse_mismatch, refuse_mismatch_of_some
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses.shifts import centred
-from symdebias.records import Records
+from symdebias.records import Ahead, Records
 from symdebias.solvers.checkpoint import Checkpoint, described, kept
 from symdebias.solvers.covariance import at_root, deciding_stride
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.metric import positive, undecided
-from symdebias.solvers.moments import pays_to_compile, released_moments, require_large_enough, require_small_enough
+from symdebias.solvers.moments import (
+    pays_to_compile,
+    released_moments,
+    require_large_enough,
+    require_small_enough,
+    sums_of,
+)
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, less_middle, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of, strides
@@ -193,7 +199,7 @@ def m_estimate(
     # What is not finite in a long array is found by its moments.
     checked = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,
-        check_finite=is_held or not _are_told(corrected, X), ahead=_strides,
+        check_finite=is_held or not _are_told(corrected, X), ahead=_ahead_of(corrected),
     )  # fmt: skip
     refuse_mismatch(corrected, checked, has_offset=offset is not None)
     check_same_index(X, y, clusters=clusters)
@@ -217,6 +223,12 @@ def _strides(present: int) -> tuple[int, ...]:
     """Return how far the records that a fit looks at are from each other, of so many that have weight."""
     part = (_stride_of_part(present),) if present >= _MANY else ()
     return *part, *strides(present), deciding_stride(present)
+
+
+def _ahead_of(corrected: CorrectedLoss) -> Ahead:
+    """Return what a fit will ask of records; where a surrogate is designed moments come with a search for far ones."""
+    is_exact = corrected.approach.corrects and corrected.method != "surrogate" and len(corrected.declared.scores) == 1
+    return Ahead(_strides, sums_of if is_exact else None)
 
 
 def _are_told(corrected: CorrectedLoss, X: Any) -> bool:

@@ -139,7 +139,7 @@ def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
     covariance : array of shape (p, p), float64
         Of the additive noise.
     """
-    return _debiased(records.correction.design, covariance, _seen(records, records.summed_over_parts(_sums_of)))
+    return _debiased(records.correction.design, covariance, _seen(records, records.summed_over_parts(sums_of)))
 
 
 def moments_and_leverages(
@@ -209,7 +209,7 @@ def _seen(records: Records, sums: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(moments)
 
 
-def _sums_of(part: Records) -> tuple[Any, ...]:
+def sums_of(part: Records) -> tuple[Any, ...]:
     """Return the sums of `_sums` without multipliers, and the corner of the records."""
     return _sums_and_look(part)[0]
 
