@@ -570,3 +570,50 @@ def test_noise_of_the_target_adds_to_what_a_square_in_an_exponential_needs():
     certificate = corrected.certify(theta_radius=1.5)
     assert certificate.finite_variance_limit == pytest.approx(0.25)
     assert certificate.variance_limit == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("features", [NORMAL(0.5), LAPLACE(0.5)], ids=["normal", "Laplace"])
+@pytest.mark.parametrize(
+    ("expression", "target", "method", "exists", "finite"),
+    [
+        # E exp(k y/3) of Laplace noise of the scale b is a number where k b < 3.
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.4), "none", True, True),
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.6), "none", True, False),
+        (U**2 * sp.exp(Y / 3), LAPLACE(3.1), "none", False, False),
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.4), "exact", True, True),
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.6), "exact", True, False),
+        # E exp(k y^2/8) of normal noise of the variance t where k t < 4.
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(1.2), "none", True, True),
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(1.5), "none", True, False),
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(2.1), "none", False, False),
+        # Its correction grows like exp(y^2/(8 + 2 t)).
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(1.5), "exact", True, True),
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(2.1), "exact", True, False),
+    ],
+)
+def test_noise_of_the_target_alone_may_be_too_much(features, expression, target, method, exists, finite, monkeypatch):
+    """Its part in the moments was left out: "variance finite" where it is not."""
+    for name in ("kernel_biases", "score_biases", "searched_biases"):
+        monkeypatch.setattr(certificate_module, name, lambda *_, **__: score_bias.Biases())
+    corrected = sd.debias(
+        sd.Loss(expression, score=U, target=Y), sd.Release({"a": features}, target=target), method=method
+    )
+    certificate = corrected.certify(theta_radius=0.5)
+    assert (certificate.exists, certificate.finite_variance) == (exists, finite)
+    assert ("variance finite\n" in f"{certificate}\n") == finite
+    assert ("on the whole domain" in str(certificate)) != exists
+    if finite:
+        assert corrected.variance([0.5], [[0.3]], [0.2]).item() > 0
+    else:
+        with pytest.raises(sd.exceptions.InfiniteVarianceError):
+            corrected.variance([0.5], [[0.3]], [0.2])
+
+
+def test_nothing_grows_slowly_enough_for_a_product_with_a_target_of_another_tail():
+    """E exp(u y/2) of Laplace u and normal y is infinite at any parameter."""
+    release = sd.Release({"a": LAPLACE(1.0)}, target=NORMAL(1.0))
+    certificate = sd.debias(sd.Loss(sp.exp(U * Y / 2), score=U, target=Y), release, method="none").certify(
+        theta_radius=0.3
+    )
+    assert not certificate.exists
+    assert "it exists for no parameters but 0" in str(certificate)

@@ -157,18 +157,25 @@ class Certificate:
         else:
             what = "correction" if self.method != "none" else "mean over the noise"
             lines = [f"no {what} on the whole domain {domain}"]
-            if not self.normal_variance < self.variance_limit:
+            if self.variance_limit == 0 or self.reach_limit == 0:
+                lines.append("  it exists for no parameters but 0")
+            elif not self.normal_variance < self.variance_limit:
                 lines.append(f"  it exists where {self._reach(self.variance_limit)}")
-            if not self.reach < self.reach_limit:
+            if self.reach_limit > 0 and not self.reach < self.reach_limit:
                 lines.append(f"  it exists where {self._within(self.reach_limit)}")
             if not self.conditions_hold and self.conditions:
                 lines.append(f"  it exists where {' and '.join(self.conditions)}")
         if self.finite_variance:
             lines.append("  variance finite")
         else:
-            if self.finite_variance_limit < self.variance_limit:
+            if self.finite_variance_limit == 0 or self.reach_limit == 0:
+                lines.append("  variance infinite, or not known to be finite, for all parameters but 0")
+            elif (
+                self.finite_variance_limit < self.variance_limit
+                and not self.normal_variance < self.finite_variance_limit
+            ):
                 lines.append(f"  variance finite only where {self._reach(self.finite_variance_limit)}")
-            if not self.reach < self.reach_limit / 2:
+            if self.reach_limit > 0 and not self.reach < self.reach_limit / 2:
                 lines.append(f"  variance finite only where {self._within(self.reach_limit / 2)}")
             if not self.variance_conditions_hold:
                 known = "infinite" if self.exact else "infinite, or not known to be finite,"

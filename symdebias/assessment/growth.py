@@ -6,6 +6,7 @@ enough, and over normal noise only where they do not grow like exp(u^2): for e o
 is a number where I - 2 k S^(1/2) B S^(1/2) is positive definite, with k = 2 for a square.
 """
 
+import contextlib
 import functools
 import itertools
 import math
@@ -55,7 +56,8 @@ def growth_of(correction: Correction) -> Growth:
     if not correction.is_of_scores:
         return Growth(limits.reach, 1.0)
     if not _has_bias(correction):
-        return Growth(limits.reach, limits.longest_direction)
+        variance = math.inf if _has_variance_over_target(correction) else 0.0
+        return Growth(limits.reach, limits.longest_direction, variance=variance)
     scores = correction.program.scores
     at_targets = [_at_target(correction, value) for value in _values(correction)]
     terms = [term for one in at_targets for term in growth_terms(_limits.expand(one), scores)]
@@ -87,8 +89,10 @@ def has_moment(correction: Correction, theta: FloatArray, power: int) -> bool:
     power : {1, 2}
         1 for the mean, and 2 for the variance.
     """
-    if correction.is_of_scores or not _has_bias(correction):
+    if correction.is_of_scores:
         return True
+    if not _has_bias(correction):
+        return power == 1 or _has_variance_over_target(correction)
     growth = _growth_of_features(correction)
     covariance, tails = growth.covariance, growth.tails
     for held in growth.held:
@@ -109,11 +113,14 @@ def _has_bias(correction: Correction) -> bool:
 
 
 def _expression(correction: Correction) -> sp.Expr:
-    """Return the loss that is evaluated: the declared one, or its correction."""
-    is_declared = isinstance(correction.method, Uncorrected) and bool(
-        correction.loss.scores or not correction.is_of_scores
-    )
-    return correction.loss.expression if is_declared else correction.program.expression
+    """Return the loss that is evaluated: the declared one, or what is made of it.
+
+    Of two labels with additive noise it is affine in the label.
+    """
+    loss = correction.loss
+    is_declared = isinstance(correction.method, Uncorrected) and bool(loss.scores or not correction.is_of_scores)
+    is_as_it_stands = loss.target_values is None or _target_noise(correction) is None
+    return loss.expression if is_declared and is_as_it_stands else correction.program.expression
 
 
 def _values(correction: Correction) -> Sequence[float]:
@@ -130,48 +137,67 @@ def _target_noise(correction: Correction) -> AdditiveNoise | None:
     return noise if isinstance(noise, AdditiveNoise) and (noise.is_gaussian or has_tails(noise)) else None
 
 
+def _has_variance_over_target(correction: Correction) -> bool:
+    """Whether noise of the target with exponential tails leaves the square of an exact correction a mean."""
+    noise, target = _target_noise(correction), correction.loss.target
+    if noise is None or not has_tails(noise):
+        return True
+    rate = rate_of(growth_terms(_limits.expand(correction.program.expression), (target,)))
+    return bool(rate.is_number and 2 * rate < noise.tail_rate)
+
+
 def _limits_of_squares(correction: Correction) -> tuple[float, float]:
     """Return bounds on the variance of normal noise of the score for a mean, and a finite variance, to exist.
 
-    The parameters that are worst are those with noise of rank one in the scores, along one direction w of them: with
-    the target's normal noise of variance t, and B = [[A, b], [b', c]], a Schur complement has the bound
-    1/(2 k lambda), lambda the largest eigenvalue of A + 2 k t b b'/(1 - 2 k t c).
+    They are 0 where the noise of the target alone is too much.
     """
-    if not np.any(correction.design.covariance):
-        return math.inf, math.inf
     noise, scores = _target_noise(correction), correction.program.scores
+    if noise is None and not np.any(correction.design.covariance):
+        return math.inf, math.inf
     if noise is None:
         expressions, variables = [_at_target(correction, value) for value in _values(correction)], scores
     else:
         expressions, variables = [_expression(correction)], (*scores, correction.loss.target)
     terms = {term for one in expressions for term in square_terms(_limits.expand(one), variables)}
-    found = [min((_limit_of(term, len(scores), noise, power) for term in terms), default=math.inf) for power in (1, 2)]
+    mean, variance = (min((_limit_of(correction, term, power) for term in terms), default=math.inf) for power in (1, 2))
     closed = closed_variance(correction)
     if closed is not None:
-        try:
-            own = getattr(correction.release.target_noise, "variance", 0.0)
-            found[1] = noise_limit(closed.conditions, correction.derivation.symbols, own)
-        except NoExactCorrectionError:
-            found[1] = math.inf
-    return found[0], min(found)
+        with contextlib.suppress(NoExactCorrectionError):
+            own = getattr(noise, "variance", 0.0)
+            variance = noise_limit(closed.conditions, correction.derivation.symbols, own)
+    return mean, min(mean, variance)
 
 
-def _limit_of(term: SquareTerm, scores: int, noise: AdditiveNoise | None, power: int) -> float:
-    """Return the bound on the variance of normal noise that one term puts; 0 for a variance where none is known."""
-    if any(size == sp.oo for size in term.sizes):
-        return 0.0 if power == 2 else math.inf
-    if not term.squares.is_symbolic():
-        whole = np.array(term.squares, dtype=float).reshape(term.squares.shape)
-        within, factor = whole[:scores, :scores], 2 * power
-        if noise is not None and np.any(whole[scores]):
-            beside, own = whole[scores, :scores], whole[scores, scores]
-            left = 1 - factor * noise.variance * own
-            if has_tails(noise) or not left > 0:
-                return 0.0
-            within = within + factor * noise.variance * np.outer(beside, beside) / left
-        largest = float(np.linalg.eigvalsh(within).max(initial=0.0))
-        return 1 / (factor * largest) if largest > 0 else math.inf
-    return 0.0 if power == 2 else math.inf
+def _limit_of(correction: Correction, term: SquareTerm, power: int) -> float:
+    """Return the bound on the variance of normal noise of the score that one term puts on the mean of a power.
+
+    The parameters that are worst are those with noise of rank one in the scores, along one direction w of them: with
+    the target's normal noise of variance t, and B = [[A, b], [b', c]], a Schur complement has the bound
+    1/(2 k lambda), lambda the largest eigenvalue of A + 2 k t b b'/(1 - 2 k t c). What is not known to be bounded has
+    no variance that is known to be finite.
+    """
+    noise, scores, factor = _target_noise(correction), len(correction.program.scores), 2 * power
+    normal = bool(np.any(correction.design.covariance))
+    unknown = 0.0 if power == 2 else math.inf
+    sizes = term.sizes if normal else term.sizes[scores:]
+    if any(not size.is_number or size == sp.oo for size in sizes) or term.squares.free_symbols:
+        return unknown
+    whole = np.array(term.squares, dtype=float).reshape(term.squares.shape)
+    within = whole[:scores, :scores]
+    if noise is not None:
+        beside, own = whole[scores, :scores], float(whole[scores, scores])
+        wide = has_tails(noise)
+        left = 1.0 if wide else 1 - factor * noise.variance * own
+        noises = (one for _, one in correction.release.noises(correction.columns))
+        if (
+            (wide and (own != 0 or not power * float(term.sizes[scores]) < noise.tail_rate))
+            or not left > 0
+            or (np.any(beside) and (wide or any(map(has_tails, noises))))
+        ):
+            return 0.0
+        within = within + factor * noise.variance * np.outer(beside, beside) / left
+    largest = float(np.linalg.eigvalsh(within).max(initial=0.0)) if normal else 0.0
+    return 1 / (factor * largest) if largest > 0 else math.inf
 
 
 @dataclass(frozen=True)

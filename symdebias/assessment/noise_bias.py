@@ -30,7 +30,7 @@ from symdebias.release.required import require_release
 from symdebias.transforms import affine_in_target, heat, quadrature
 
 # Nodes of the rule for the noise of the target.
-_TARGET_NODES = 48
+_TARGET_NODES = 64
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _closed_parts(loss: Loss, release: Release) -> tuple[sp.Expr | None, sp.Expr
     declared = loss.expression
     try:
         written = in_target(loss, declared, loss.target)
-        labelled = mean_over_target(loss, release, written, symbols)
+        labelled, _ = mean_over_target(loss, release, written, symbols)
     except NoExactCorrectionError:
         return None, None, None
     label = sp.simplify(labelled - written)
@@ -176,11 +176,16 @@ def in_target(loss: Loss, expression: sp.Expr, target: sp.Expr) -> sp.Expr:
     return expression.xreplace({loss.target: target})
 
 
-def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols: NoiseSymbols) -> sp.Expr:
-    """Return the mean of an expression of the released target over its noise, as one of the true target."""
+def mean_over_target(
+    loss: Loss, release: Release, expression: sp.Expr, symbols: NoiseSymbols
+) -> tuple[sp.Expr, tuple[sp.Rel, ...]]:
+    """Return the mean of an expression of the released target over its noise, as one of the true target.
+
+    Second comes what must hold for it to be a number.
+    """
     noise = release.target_noise
     if noise is None:
-        return expression
+        return expression, ()
     if isinstance(noise, ChannelNoise):
         matrix = np.array(noise.matrix)
         if matrix.shape != (2, 2) or noise.inputs != noise.outputs or matrix[0, 0] != matrix[1, 1]:
@@ -189,10 +194,11 @@ def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols:
         low, high = (sp.nsimplify(value, rational=True) for value in loss.target_values)
         middle = (low + high) / 2
         mean = middle + (loss.target - middle) / symbols.gain
-        return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean)
+        return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean), ()
     if not (isinstance(noise, AdditiveNoise) and noise.is_gaussian):
         raise NoExactCorrectionError("only normal noise of the target is written in closed form.")
-    return heat(expression, loss.target, symbols.target_variance).expression
+    flowed = heat(expression, loss.target, symbols.target_variance)
+    return flowed.expression, tuple(flowed.conditions)
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------

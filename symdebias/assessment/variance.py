@@ -72,7 +72,8 @@ def _closed(correction: Correction) -> ClosedVariance:
     conditions: list[sp.Rel] = []
 
     def mean(expression: sp.Expr) -> sp.Expr:
-        labelled = mean_over_target(declared, release, expression, symbols)
+        labelled, needed = mean_over_target(declared, release, expression, symbols)
+        conditions.extend(needed)
         if not np.any(correction.design.covariance):
             return labelled
         # The s in the expression is a constant here, and that of the transform a variance.

@@ -28,8 +28,9 @@ _MOST_STEPS = 4000
 # How many times further it goes for high powers.
 _FAR = 2.6
 # What a rule of Laplace noise for what grows may leave of exponentials that fall twice as fast as the noise, and how
-# far out it goes in tail scales: exponentials and their weights are numbers up to there.
-_LEFT, _FARTHEST = 1e-9, 690.0
+# far out it goes in tail scales: exponentials and their weights are numbers up to there. With fewer nodes it ends
+# earlier, by so much for each, so that two rules differ where what lies beyond counts.
+_LEFT, _FARTHEST, _PER_NODE = 1e-9, 690.0, 10.8
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def tilted_laguerre(nodes: int) -> tuple[FloatArray, FloatArray]:
     """
     x, weights = gauss_rule(2.0 * np.arange(nodes, dtype=np.float64) + 1, np.arange(1, nodes, dtype=np.float64))
     left = _LEFT ** (1 / (2 * nodes))
-    rate = min(1.0, max(2 * (1 - left) / (1 + left), float(x[-1]) / _FARTHEST))
+    rate = min(1.0, max(2 * (1 - left) / (1 + left), float(x[-1]) / min(_FARTHEST, _PER_NODE * nodes)))
     t = x / rate
     tilted = weights * np.exp((rate - 1) * t)
     return _kept(t, tilted / tilted.sum())

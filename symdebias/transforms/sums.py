@@ -5,6 +5,7 @@ E[w_j | e] in the place of w_j. So one dimension does for any number of columns.
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -20,9 +21,10 @@ _TILT, _TILT_OF_TAILS = 4.0, 0.5
 _FEWEST = 192
 # The highest waves are damped, so that where their sum breaks off leaves no ripple in the tails.
 _DAMPING, _DAMPING_POWER = 36.0, 16
-# The rule of one Laplace noise: nodes per panel, and how far panels of one width go, in tail scales; from there on they
-# end at these. Exponentials and their weights are numbers up to there.
-_PANEL, _EVEN, _ENDS = 12, 40.0, (80.0, 160.0, 320.0, 640.0)
+# The rule of one Laplace noise: nodes per panel, and how far panels of one width go, in tail scales. From there on each
+# is about twice as wide as the one before, up to an end where exponentials and their weights are numbers; with fewer
+# nodes it comes earlier, so that two rules differ where what lies beyond counts.
+_PANEL, _EVEN, _END, _MOST = 12, 40.0, 640.0, 64
 
 
 def is_summable(noise: object) -> bool:
@@ -108,7 +110,7 @@ def _of_one(coefficients: FloatArray, scales: FloatArray, tails: FloatArray, nod
 
     It holds for what grows nearly as fast as it falls, and for what bends within a small part of the noise's scale.
     """
-    t, weights = _exponential_law(size_of_sum(nodes))
+    t, weights = _exponential_law(nodes)
     place = int(np.argmax(tails))
     points = np.zeros((2 * len(t), len(coefficients)))
     points[:, place] = scales[place] * np.concatenate([-t[::-1], t])
@@ -117,10 +119,12 @@ def _of_one(coefficients: FloatArray, scales: FloatArray, tails: FloatArray, nod
 
 
 @functools.lru_cache(maxsize=16)
-def _exponential_law(most: int) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights of the law exp(-t) of t >= 0, up to half as many points as are given."""
-    panels = most // (2 * _PANEL) - len(_ENDS)
-    edges = np.append(np.linspace(0.0, _EVEN, panels + 1), _ENDS)
+def _exponential_law(nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of the law exp(-t) of t >= 0, up to half as many points as `size_of_sum` says."""
+    end = max(_EVEN, _END * min(1.0, nodes / _MOST) ** 2)
+    wider = math.ceil(math.log2(end / _EVEN))
+    panels = size_of_sum(nodes) // (2 * _PANEL) - wider
+    edges = np.append(np.linspace(0.0, _EVEN, panels + 1), np.geomspace(_EVEN, end, wider + 1)[1:])
     x, weights = np.polynomial.legendre.leggauss(_PANEL)
     half = np.diff(edges)[:, None] / 2
     t = ((edges[:-1] + edges[1:])[:, None] / 2 + half * x).ravel()

@@ -144,3 +144,13 @@ def test_a_tilted_rule_has_the_error_that_is_stated(nodes):
         stated = (abs(rate - falls) / (rate + falls)) ** (2 * nodes)
         assert abs(found) < 20 * stated + 1e-12
         assert abs(found) > 0.02 * stated or stated < 1e-11
+
+
+@pytest.mark.parametrize("growth", [0.9, 0.97, 0.98, 0.985, 0.99])
+def test_two_rules_of_one_laplace_part_differ_by_what_lies_beyond(growth):
+    """Both would miss the same, and say that it is settled, if they ended at the same place."""
+    noise = (np.array([1.0]), np.zeros((1, 1)), np.ones(1))
+    coarse, fine = (
+        float(one.weights @ np.exp(growth * one.points[:, 0])) for one in (sums.of_sum(*noise, n) for n in (58, 64))
+    )
+    assert abs(fine - 1 / (1 - growth**2)) < max(abs(fine - coarse), 1e-9)
