@@ -616,4 +616,4 @@ def test_nothing_grows_slowly_enough_for_a_product_with_a_target_of_another_tail
         theta_radius=0.3
     )
     assert not certificate.exists
-    assert "it exists for no parameters but 0" in str(certificate)
+    assert "it is known to exist for no parameters but 0" in str(certificate)

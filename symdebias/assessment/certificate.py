@@ -56,7 +56,8 @@ class Certificate:
     targets : tuple of float
         The target values that were tried.
     variance_limit : float
-        The correction exists for a variance of normal noise of the score below this.
+        The correction exists, or for `method` "none" the mean over the noise, for a variance of normal noise of the
+        score below this; 0 where it is known to for none, as under too much noise of the target.
     finite_variance_limit : float
         It has finite variance for a variance of normal noise of the score below this.
     quadrature_error : float
@@ -158,7 +159,7 @@ class Certificate:
             what = "correction" if self.method != "none" else "mean over the noise"
             lines = [f"no {what} on the whole domain {domain}"]
             if self.variance_limit == 0 or self.reach_limit == 0:
-                lines.append("  it exists for no parameters but 0")
+                lines.append("  it is known to exist for no parameters but 0")
             elif not self.normal_variance < self.variance_limit:
                 lines.append(f"  it exists where {self._reach(self.variance_limit)}")
             if self.reach_limit > 0 and not self.reach < self.reach_limit:
