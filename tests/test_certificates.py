@@ -9,6 +9,7 @@ from instances import EXACT_MARGIN, NO_CLOSED_FORM, U, Y, free_form_loss, gaussi
 from scipy import special
 
 import symdebias as sd
+from symdebias.assessment import certificate as certificate_module
 from symdebias.assessment import kernel_bias, score_bias
 from symdebias.noise import FREQUENCY, AdditiveNoise
 
@@ -505,3 +506,114 @@ def test_a_loss_that_is_no_number_at_some_targets_says_what_to_declare():
     declared = sd.debias(loss.with_target_values((1, 2, 4)), release).certificate
     assert declared.loss_bias < 1e-12
     assert "largest found" in str(declared)
+
+
+@pytest.mark.parametrize(("scale", "columns"), [(10.0, 1), (50.0, 1), (10.0, 3)])
+def test_exact_corrections_are_certified_under_wide_laplace_noise(scale, columns):
+    """The loss bends within a small part of the scale of the noise: rules of 64 nodes found biases of 15 and 37."""
+    release = sd.Release({f"x{j}": sd.LaplaceMechanism.from_scale(scale) for j in range(columns)})
+    certificate = sd.debias(sd.losses.logistic(), release).certify(theta_radius=1.0)
+    assert certificate.exact
+    assert certificate.loss_bias < 1e-8
+    assert certificate.gradient_bias < 1e-8 * max(1.0, scale)
+    wrong = sd.debias(sd.losses.logistic(), release, method="none").certify(theta_radius=1.0)
+    assert wrong.loss_bias > 0.1
+
+
+NORMAL, LAPLACE = sd.GaussianMechanism.from_scale, sd.LaplaceMechanism.from_scale
+V, X1, X2, T1, T2 = sp.symbols("v x1 x2 t1 t2", real=True)
+
+
+def of_features(expression, *features):
+    return sd.Loss.of_features(expression, features=features, parameters=[T1, T2], target=Y, target_values=(-1, 1))
+
+
+@pytest.mark.parametrize(("method", "options"), [("none", {}), ("series", {"order": 1})], ids=["none", "series"])
+@pytest.mark.parametrize(
+    ("loss", "release", "limit"),
+    [
+        # E exp(k e^2/2) of variance s is a number where k s < 1.
+        (sd.Loss(sp.exp(U**2 / 2) + V * Y, score=(U, V), target=Y, target_values=(-1, 1)), {"a": NORMAL(1.2)}, 1 / 1.2),
+        # Of u = a e and v = b e the product is at most s/2.
+        (sd.Loss(sp.exp(U * V / 2), score=(U, V), target=Y), {"a": NORMAL(1.0), "b": NORMAL(1.0)}, math.sqrt(2)),
+        (of_features(sp.exp(T1**2 * X1**2 / 2) + T2 * Y * X1**3, X1), {"x1": NORMAL(1.2)}, 1 / 1.2),
+        (of_features(sp.exp(-Y * T1 * X1) + T2 * X1**2, X1), {"x1": LAPLACE(1.0)}, 1.0),
+        (of_features(sp.exp(X2**2 / 8 - T1 * X1) + T2, X1, X2), {"x1": LAPLACE(1.0), "x2": NORMAL(1.0)}, 1.0),
+    ],
+    ids=["two scores", "their product", "square of a feature", "Laplace feature", "both"],
+)
+def test_what_grows_too_fast_without_an_exact_correction_has_no_finite_variance(
+    loss, release, limit, method, options, monkeypatch
+):
+    """It was finite by its certificate, for several scores and for features by name, however long the parameters."""
+    # Biases take seconds, and are held elsewhere.
+    monkeypatch.setattr(certificate_module, "kernel_biases", lambda *_, **__: score_bias.Biases())
+    corrected = sd.debias(loss, sd.Release(release), method=method, **options)
+    # Twice the square for the variance of a quadratic exponent, twice the rate of a linear one.
+    ends = limit * (0.5 if "x1" in release and release["x1"] == LAPLACE(1.0) else math.sqrt(0.5))
+    for radius, exists, finite in (
+        (0.95 * ends, 1, 1),
+        (1.05 * ends, 1, 0),
+        (0.95 * limit, 1, 0),
+        (1.05 * limit, 0, 0),
+    ):
+        certificate = corrected.certify(theta_radius=radius)
+        assert (certificate.exists, certificate.finite_variance) == (exists, finite), radius
+        assert ("variance finite\n" in f"{certificate}\n") == finite
+        assert ("on the whole domain" in str(certificate)) != exists
+
+
+def test_noise_of_the_target_adds_to_what_a_square_in_an_exponential_needs():
+    """E exp((u - y)^2) of variance s + t is a number where 2 (s + t) < 1."""
+    loss = sd.Loss(sp.exp((U - Y) ** 2 / 2) + V, score=(U, V), target=Y)
+    corrected = sd.debias(loss, sd.Release({"a": NORMAL(0.5)}, target=NORMAL(0.5)), method="none")
+    certificate = corrected.certify(theta_radius=1.5)
+    assert certificate.finite_variance_limit == pytest.approx(0.25)
+    assert certificate.variance_limit == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("features", [NORMAL(0.5), LAPLACE(0.5)], ids=["normal", "Laplace"])
+@pytest.mark.parametrize(
+    ("expression", "target", "method", "exists", "finite"),
+    [
+        # E exp(k y/3) of Laplace noise of the scale b is a number where k b < 3.
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.4), "none", True, True),
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.6), "none", True, False),
+        (U**2 * sp.exp(Y / 3), LAPLACE(3.1), "none", False, False),
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.4), "exact", True, True),
+        (U**2 * sp.exp(Y / 3), LAPLACE(1.6), "exact", True, False),
+        # E exp(k y^2/8) of normal noise of the variance t where k t < 4.
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(1.2), "none", True, True),
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(1.5), "none", True, False),
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(2.1), "none", False, False),
+        # Its correction grows like exp(y^2/(8 + 2 t)).
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(1.5), "exact", True, True),
+        (U**2 * sp.exp(Y**2 / 8), NORMAL(2.1), "exact", True, False),
+    ],
+)
+def test_noise_of_the_target_alone_may_be_too_much(features, expression, target, method, exists, finite, monkeypatch):
+    """Its part in the moments was left out: "variance finite" where it is not."""
+    for name in ("kernel_biases", "score_biases", "searched_biases"):
+        monkeypatch.setattr(certificate_module, name, lambda *_, **__: score_bias.Biases())
+    corrected = sd.debias(
+        sd.Loss(expression, score=U, target=Y), sd.Release({"a": features}, target=target), method=method
+    )
+    certificate = corrected.certify(theta_radius=0.5)
+    assert (certificate.exists, certificate.finite_variance) == (exists, finite)
+    assert ("variance finite\n" in f"{certificate}\n") == finite
+    assert ("on the whole domain" in str(certificate)) != exists
+    if finite:
+        assert corrected.variance([0.5], [[0.3]], [0.2]).item() > 0
+    else:
+        with pytest.raises(sd.exceptions.InfiniteVarianceError):
+            corrected.variance([0.5], [[0.3]], [0.2])
+
+
+def test_nothing_grows_slowly_enough_for_a_product_with_a_target_of_another_tail():
+    """E exp(u y/2) of Laplace u and normal y is infinite at any parameter."""
+    release = sd.Release({"a": LAPLACE(1.0)}, target=NORMAL(1.0))
+    certificate = sd.debias(sd.Loss(sp.exp(U * Y / 2), score=U, target=Y), release, method="none").certify(
+        theta_radius=0.3
+    )
+    assert not certificate.exists
+    assert "it is known to exist for no parameters but 0" in str(certificate)

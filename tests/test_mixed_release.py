@@ -537,3 +537,19 @@ def test_much_inflation_is_warned_of():
     assert 0.9 < left_at(0.2).diagnostics["noise_inflation"] < 2
     with pytest.raises(sd.DivergenceError, match="times that of the uncorrected loss"):
         left_at(1.0)
+
+
+@pytest.mark.parametrize("target", [None, sd.RandomizedResponse(epsilon=1.0)], ids=["plain", "noised"])
+def test_the_hessian_of_exponentials_under_categories_beside_uniform_noise(target):
+    """Categories are summed over for it, and the noise beside them has no finite inverse but on exponentials."""
+    release = sd.Release(
+        {"c": sd.RandomizedResponse(epsilon=1.0, categories=("x", "y", "z")), "u": sd.UniformMechanism(0.5)}, target
+    )
+    corrected = sd.debias(sd.losses.exponential(), release)
+    X, y, theta = np.array([[0, 1.0], [1, 0.0], [2, -1.0]]), [1.0, -1.0, 1.0], np.array([0.3, -0.2, 0.1, 0.4])
+    numeric = [
+        corrected.gradient(theta + step, X, y) - corrected.gradient(theta - step, X, y) for step in 1e-5 * np.eye(4)
+    ]
+    found = corrected.hessian(theta, X, y)
+    np.testing.assert_allclose(found, np.stack(numeric, axis=2) / 2e-5, atol=1e-8)
+    np.testing.assert_allclose(corrected.mean_hessian(theta, X, y), found.mean(axis=0), atol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.assessment.growth import growth_of
+from symdebias.assessment.growth import growth_of, has_moment
 from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, has_affine_target, kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
@@ -56,7 +56,8 @@ class Certificate:
     targets : tuple of float
         The target values that were tried.
     variance_limit : float
-        The correction exists for a variance of normal noise of the score below this.
+        The correction exists, or for `method` "none" the mean over the noise, for a variance of normal noise of the
+        score below this; 0 where it is known to for none, as under too much noise of the target.
     finite_variance_limit : float
         It has finite variance for a variance of normal noise of the score below this.
     quadrature_error : float
@@ -157,21 +158,29 @@ class Certificate:
         else:
             what = "correction" if self.method != "none" else "mean over the noise"
             lines = [f"no {what} on the whole domain {domain}"]
-            if not self.normal_variance < self.variance_limit:
+            if self.variance_limit == 0 or self.reach_limit == 0:
+                lines.append("  it is known to exist for no parameters but 0")
+            elif not self.normal_variance < self.variance_limit:
                 lines.append(f"  it exists where {self._reach(self.variance_limit)}")
-            if not self.reach < self.reach_limit:
+            if self.reach_limit > 0 and not self.reach < self.reach_limit:
                 lines.append(f"  it exists where {self._within(self.reach_limit)}")
-            if not self.conditions_hold:
+            if not self.conditions_hold and self.conditions:
                 lines.append(f"  it exists where {' and '.join(self.conditions)}")
         if self.finite_variance:
             lines.append("  variance finite")
         else:
-            if self.finite_variance_limit < self.variance_limit:
+            if self.finite_variance_limit == 0 or self.reach_limit == 0:
+                lines.append("  variance infinite, or not known to be finite, for all parameters but 0")
+            elif (
+                self.finite_variance_limit < self.variance_limit
+                and not self.normal_variance < self.finite_variance_limit
+            ):
                 lines.append(f"  variance finite only where {self._reach(self.finite_variance_limit)}")
-            if not self.reach < self.reach_limit / 2:
+            if self.reach_limit > 0 and not self.reach < self.reach_limit / 2:
                 lines.append(f"  variance finite only where {self._within(self.reach_limit / 2)}")
             if not self.variance_conditions_hold:
-                lines.append("  variance infinite in a part of the domain")
+                known = "infinite" if self.exact else "infinite, or not known to be finite,"
+                lines.append(f"  variance {known} in a part of the domain")
         if self.from_file:
             lines.append("  as the file says (fit.certificate measures it)")
         return "\n".join(lines)
@@ -266,7 +275,7 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
             bound, targets = surrogates.radius, replace(targets, targets=(0.0,))
     cut = _cut_by(correction, bound, theta_radius * record_radius)
     biases, proved = Biases.unknown(), False
-    if variance < correction.limits.variance:
+    if variance < min(correction.limits.variance, growth_of(correction).mean):
         functions = score_functions(correction)
         settings = {
             "score_bound": bound,
@@ -324,7 +333,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
         variance, noise_variance = (min(one, noisiest * inside**2) for one in (variance, noise_variance))
     is_within = not correction.is_of_scores or (
-        variance < correction.limits.variance and reach < growth_of(correction).reach
+        variance < min(correction.limits.variance, growth_of(correction).mean) and reach < growth_of(correction).reach
     )
     biases = Biases.unknown()
     if is_within and _conditions_hold(correction, theta_radius):
@@ -367,7 +376,7 @@ def _certificate(
         loss_offset=correction.loss_offset,
         theta_radius=theta_radius,
         proved=proved,
-        variance_limit=correction.limits.variance,
+        variance_limit=min(correction.limits.variance, growth_of(correction).mean),
         finite_variance_limit=min(correction.limits.finite_variance, growth_of(correction).variance),
         reach_limit=growth_of(correction).reach,
         conditions=tuple(str(condition) for condition, error in conditions if error is NoExactCorrectionError),
@@ -391,10 +400,14 @@ def _columns_that_matter(correction: Correction) -> int | None:
 def _conditions_hold(correction: Correction, theta_radius: float, *, finite_variance: bool = False) -> bool:
     """Whether what is no bound on one number holds at parameters spread over the ball, the worst of them included."""
     limits = correction.limits
-    if not limits.conditions:
+    if correction.is_of_scores and not limits.conditions:
         return True
     points = _spread(limits.worst_parameters if correction.is_of_scores else np.eye(len(correction.loss.parameters)))
-    return all(limits.holds(theta_radius * point, finite_variance=finite_variance) for point in points)
+    return all(
+        limits.holds(theta_radius * point, finite_variance=finite_variance)
+        and has_moment(correction, theta_radius * point, 2 if finite_variance else 1)
+        for point in points
+    )
 
 
 def _spread(frame: FloatArray) -> FloatArray:

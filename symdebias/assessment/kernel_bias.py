@@ -215,6 +215,21 @@ class _Point:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """Means of a corrected loss and its gradient at a point by two rules, a row for each target."""
+
+    coarse: FloatArray
+    fine: FloatArray
+    seen: SeenRecord  # What the fine rule takes them over.
+
+    @property
+    def moved(self) -> float:
+        """By how much the rules differ at most; infinity where it is no number."""
+        moved = float(np.abs(self.fine - self.coarse).max())
+        return moved if math.isfinite(moved) else math.inf
+
+
+@dataclass(frozen=True)
 class _Summing:
     """How the noise of columns, and of a target in a residual, adds to the one score of a loss."""
 
@@ -446,7 +461,8 @@ def kernel_biases(
     # Where there are biases to be found.
     is_searched = _is_searched(correction)
     summing = _Summing.of(correction) if _sums(correction) else None
-    counts = channel is None and (summing is None or summing.with_target)
+    # What is exact is seen by the noise of each column, and by their sum only where that does not settle.
+    of_score = _Summing.of(correction) if correction.is_exact and len(declared.scores) == 1 else None
 
     def wanted_at(point: _Point) -> FloatArray:
         """Return the declared loss and its gradient, a row for each target."""
@@ -456,8 +472,11 @@ def kernel_biases(
         wanted = np.broadcast_to(function(*arguments), values.shape)
         return np.column_stack([wanted, truth.gradient([slope(*arguments) for slope in slopes], records)])
 
-    def means(point: _Point, nodes: int, *, far: bool = False) -> tuple[FloatArray, SeenRecord]:
+    def means(
+        point: _Point, nodes: int, *, far: bool = False, summing: _Summing | None = summing
+    ) -> tuple[FloatArray, SeenRecord]:
         """Return the means of the corrected loss and its gradient over the noise, a row for each target."""
+        counts = channel is None and (summing is None or summing.with_target)
         seen = released_records(
             release, point.record, float(point.targets[0]), nodes=nodes, active=point.active,
             noise_on=(True, counts), far=far, along=None if summing is None else summing.along(point.theta),
@@ -473,15 +492,30 @@ def kernel_biases(
             found.append(np.append(mean, out))
         return shares @ np.array(found), seen
 
+    def settled(point: _Point, first: _Seen) -> _Seen:
+        """Return the means by those rules whose last two differ least, of which the usual ones are the first.
+
+        Others go farther out, or take the noise of all columns by what it does to the score: one dimension has points
+        enough for noise that is wide against where the loss bends.
+        """
+        found = [first]
+        for far, together in ((True, None), (False, of_score)):
+            if far or (together is not None and together.size(1) > 1):
+                coarse_nodes, nodes = _nodes(release, point.active, columns, together)
+                coarse, _ = means(point, coarse_nodes, far=far, summing=together)
+                found.append(_Seen(coarse, *means(point, nodes, far=far, summing=together)))
+        return min(found, key=lambda one: one.moved)
+
     def look(point: _Point) -> None:
         """Include the biases at a point of the domain."""
         wanted = wanted_at(point)
         coarse_nodes, nodes = _nodes(release, point.active, columns, summing)
-        (coarse, _), (fine, seen) = means(point, coarse_nodes), means(point, nodes)
-        scales = _scales(fine, wanted[:, 0], wanted[:, 1:])
-        large = correction.is_exact and bool(np.any(np.abs(fine - wanted).max(axis=1) > ROUNDING * scales))
+        found = _Seen(means(point, coarse_nodes)[0], *means(point, nodes))
+        scales = _scales(found.fine, wanted[:, 0], wanted[:, 1:])
+        large = correction.is_exact and bool(np.any(np.abs(found.fine - wanted).max(axis=1) > ROUNDING * scales))
         # Where large values cancel, their tails count, and rounding is relative to them.
-        fine, seen = means(point, nodes, far=True) if large else (fine, seen)
+        found = settled(point, found) if large else found
+        coarse, fine, seen = found.coarse, found.fine, found.seen
         outcomes = shares.shape[1] if channel is not None else None
         sizes = _sizes(correction, point.theta, seen, outcomes) if large else (0, 0)
         for index, scale in enumerate(_scales(fine, wanted[:, 0], wanted[:, 1:]).tolist()):

@@ -4,6 +4,7 @@ The bias of an uncorrected loss splits into label, feature and interaction part 
 over the released target and W that over the released features, B W F - F = (B - 1) F + (W - 1) F + (B - 1)(W - 1) F.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, parameter_array
 from symdebias.assessment.kernel_bias import MOST_AT_ONCE, NODES, nodes_for, released_records
-from symdebias.assessment.tails import has_tails, is_reached, tails_of
+from symdebias.assessment.tails import has_tails, reached, tails_of
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
 from symdebias.exceptions import NoExactCorrectionError
@@ -27,6 +28,9 @@ from symdebias.release import Release
 from symdebias.release.design import Categorical, ColumnDesign, SphericalGroup
 from symdebias.release.required import require_release
 from symdebias.transforms import affine_in_target, heat, quadrature
+
+# Nodes of the rule for the noise of the target.
+_TARGET_NODES = 64
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ def _closed_parts(loss: Loss, release: Release) -> tuple[sp.Expr | None, sp.Expr
     declared = loss.expression
     try:
         written = in_target(loss, declared, loss.target)
-        labelled = mean_over_target(loss, release, written, symbols)
+        labelled, _ = mean_over_target(loss, release, written, symbols)
     except NoExactCorrectionError:
         return None, None, None
     label = sp.simplify(labelled - written)
@@ -172,11 +176,16 @@ def in_target(loss: Loss, expression: sp.Expr, target: sp.Expr) -> sp.Expr:
     return expression.xreplace({loss.target: target})
 
 
-def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols: NoiseSymbols) -> sp.Expr:
-    """Return the mean of an expression of the released target over its noise, as one of the true target."""
+def mean_over_target(
+    loss: Loss, release: Release, expression: sp.Expr, symbols: NoiseSymbols
+) -> tuple[sp.Expr, tuple[sp.Rel, ...]]:
+    """Return the mean of an expression of the released target over its noise, as one of the true target.
+
+    Second comes what must hold for it to be a number.
+    """
     noise = release.target_noise
     if noise is None:
-        return expression
+        return expression, ()
     if isinstance(noise, ChannelNoise):
         matrix = np.array(noise.matrix)
         if matrix.shape != (2, 2) or noise.inputs != noise.outputs or matrix[0, 0] != matrix[1, 1]:
@@ -185,10 +194,11 @@ def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols:
         low, high = (sp.nsimplify(value, rational=True) for value in loss.target_values)
         middle = (low + high) / 2
         mean = middle + (loss.target - middle) / symbols.gain
-        return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean)
+        return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean), ()
     if not (isinstance(noise, AdditiveNoise) and noise.is_gaussian):
         raise NoExactCorrectionError("only normal noise of the target is written in closed form.")
-    return heat(expression, loss.target, symbols.target_variance).expression
+    flowed = heat(expression, loss.target, symbols.target_variance)
+    return flowed.expression, tuple(flowed.conditions)
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------
@@ -211,14 +221,25 @@ def _parts(loss: Loss, release: Release, theta: FloatArray, record: FloatArray, 
     if isinstance(release.target_noise, CoordinateNoise):
         (score,) = plain
         return _shared_parts(function, release.design(len(record)), theta, record, score, value)
-    targets, chances = _target_rule(release, target)
-    points, weights, tails = _argument_rule(loss, release, theta, record)
-    label = float(np.array([function(*plain, np.array([t]))[0] for t in targets]) @ chances)
-    added = [weights * function(*points, np.full(len(weights), t)) for t in (value, *targets)]
-    if not all(is_reached(tails, parts) for parts in added):
-        raise infinite_mean()
-    noised = np.sum(added, axis=1)
-    feature, both = float(noised[0]), float(noised[1:] @ chances)
+
+    rules = functools.cache(lambda far: _argument_rule(loss, release, theta, record, far=far))
+
+    def over_features(t: float) -> float:
+        def at(far: bool) -> tuple[FloatArray, FloatArray]:
+            points, weights, tails = rules(far)
+            return tails, weights * function(*points, np.full(len(weights), t))
+
+        return _reached_mean(at)
+
+    def over_target(mean: Callable[[float], float]) -> float:
+        def at(far: bool) -> tuple[FloatArray, FloatArray]:
+            targets, chances, tails = _target_rule(release, target, far=far)
+            return tails, chances * np.array([mean(t) for t in targets])
+
+        return _reached_mean(at)
+
+    label = over_target(lambda t: float(np.ravel(function(*plain, np.array([t])))[0]))
+    feature, both = over_features(value), over_target(over_features)
     return label - still, feature - still, both - label - feature + still
 
 
@@ -247,20 +268,34 @@ def _shared_parts(
     return label - still, feature - still, both - label - feature + still
 
 
-def _target_rule(release: Release, target: float) -> tuple[FloatArray, FloatArray]:
-    """Return values of the released target with their weights."""
+def _reached_mean(parts: Callable[[bool], tuple[FloatArray, FloatArray]]) -> float:
+    """Return a mean over noise of whose points `parts` returns the tails and what each adds, see `reached`."""
+
+    def at(far: bool) -> tuple[FloatArray, list[FloatArray]]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            tails, added = parts(far)
+        return tails, [added]
+
+    found = reached(at)
+    if found is None:
+        raise infinite_mean()
+    return found[0]
+
+
+def _target_rule(release: Release, target: float, *, far: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return values of the released target with their weights and tails, see `reached`."""
     noise = release.target_noise
     if noise is None:
-        return np.array([target]), np.ones(1)
+        return np.array([target]), np.ones(1), np.zeros((1, 0))
     if isinstance(noise, ChannelNoise):
-        return np.array(noise.outputs), np.array(noise.matrix[int(target)])
+        return np.array(noise.outputs), np.array(noise.matrix[int(target)]), np.zeros((len(noise.outputs), 0))
     assert isinstance(noise, AdditiveNoise)
-    points, weights = quadrature.one_dimensional(noise, 48)
-    return target + points, weights
+    points, weights = quadrature.one_dimensional(noise, _TARGET_NODES, far=far)
+    return target + points, weights, points[:, None] if has_tails(noise, _TARGET_NODES) else np.zeros((len(points), 0))
 
 
 def _argument_rule(
-    loss: Loss, release: Release, theta: FloatArray, record: FloatArray
+    loss: Loss, release: Release, theta: FloatArray, record: FloatArray, *, far: bool
 ) -> tuple[list[FloatArray], FloatArray, FloatArray]:
     """Return what the loss takes besides the target, at points of the features' noise, with weights and its tails."""
     truth = DeclaredLoss(loss, release)
@@ -268,7 +303,7 @@ def _argument_rule(
         finest = nodes_for(release, len(record), with_target=False)
         if finest is None:
             raise _too_many()
-        records = released_records(release, record, 0.0, nodes=finest, noise_on=(True, False))
+        records = released_records(release, record, 0.0, nodes=finest, noise_on=(True, False), far=far)
         arguments = [*truth.features(records.X).T, *(np.full(len(records.weights), part) for part in theta)]
         return arguments, records.weights, tails_of(release, record, 0.0, records, nodes=finest)
     scores = len(loss.scores)
@@ -300,7 +335,7 @@ def _argument_rule(
     laws = [*normal[: len(rules)], *(noise for noise, _ in own), *(group.noise for group in design.spherical)]
     tailed = [place for place, law in enumerate(laws) if has_tails(law, nodes)]
     for noise, directions in own:
-        points, weights = quadrature.one_dimensional(noise, nodes)
+        points, weights = quadrature.one_dimensional(noise, nodes, far=far)
         rules.append(quadrature.Rule(points[:, None] * directions, weights))
     rules += [_spherical_rule(group, linear, record[design.linear_columns], nodes) for group in design.spherical]
     rules += categories

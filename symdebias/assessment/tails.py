@@ -5,6 +5,7 @@ has a number for all c: of a moment that is infinite it is that of its last poin
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from symdebias.zonal import ZonalNoise
 
 # The outer tenth of a rule may add this share. What lies beyond the rule adds less, where the sizes fall exponentially.
 _INSIDE, _MOST = 0.9, 1e-3
+# Where it adds less than this, no rule that goes farther out tells more.
+_LITTLE = 1e-9
 # The last points of a rule of normal noise are then 12 standard deviations out, where powers count for nothing.
 _TELLING = 48
 
@@ -38,11 +41,37 @@ def is_reached(tails: FloatArray, parts: FloatArray) -> bool:
     >>> [is_reached(points[:, None], weights * np.exp(rate * points)) for rate in (0.5, 0.9, 0.99, 1.1)]
     [True, True, False, False]
     """
+    return share_outside(tails, parts) <= _MOST
+
+
+def share_outside(tails: FloatArray, parts: FloatArray) -> float:
+    """Return the share of a moment that the points add that are farthest out; infinity where it is no number."""
     sizes = np.abs(tails)
     outside = np.any((sizes > _INSIDE * sizes.max(axis=0, initial=0.0)) & (sizes > 0), axis=1)
     found = np.abs(parts)
-    # What is not finite is not reached either.
-    return bool(not outside.any() or found[outside].sum() <= _MOST * found.sum())
+    if not outside.any() or not found.any():
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = float(found[outside].sum() / found.sum())
+    return share if math.isfinite(share) else math.inf
+
+
+def reached(moment: Callable[[bool], tuple[FloatArray, list[FloatArray]]]) -> list[float] | None:
+    """Return moments over noise by the rule that reaches its tails best, or None where none does.
+
+    `moment` takes whether the rule is that for what grows nearly as fast as the noise falls, and returns the noise at
+    its points, as for `is_reached`, and what each of these adds to each moment. Without growth the usual rule has more
+    digits.
+    """
+    found: dict[float, list[FloatArray]] = {}
+    for far in (False, True):
+        tails, several = moment(far)
+        share = max(share_outside(tails, parts) for parts in several)
+        found.setdefault(share, several)
+        if share <= _LITTLE:
+            break
+    least = min(found)
+    return [float(np.sum(parts)) for parts in found[least]] if least <= _MOST else None
 
 
 def has_tails(

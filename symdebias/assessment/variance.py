@@ -14,7 +14,7 @@ from symdebias._domains import check_choice
 from symdebias.assessment.kernel_bias import encoded, nodes_for, released_records
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
-from symdebias.assessment.tails import is_reached, tails_of
+from symdebias.assessment.tails import reached, tails_of
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.correction import Correction
@@ -72,7 +72,8 @@ def _closed(correction: Correction) -> ClosedVariance:
     conditions: list[sp.Rel] = []
 
     def mean(expression: sp.Expr) -> sp.Expr:
-        labelled = mean_over_target(declared, release, expression, symbols)
+        labelled, needed = mean_over_target(declared, release, expression, symbols)
+        conditions.extend(needed)
         if not np.any(correction.design.covariance):
             return labelled
         # The s in the expression is a constant here, and that of the transform a variance.
@@ -248,7 +249,8 @@ def noise_moment(
             "there are too many noised columns to integrate over at once. Estimate it from released records: "
             "corrected.gradient(theta, X, y).var(axis=0)."
         )
-    for far in (False, True):
+
+    def at(far: bool) -> tuple[FloatArray, list[FloatArray]]:
         seen = released_records(release, record, target, nodes=nodes, far=far)
         X, y = encoded(correction, seen.X, seen.y)
         values = np.empty((len(X), 1 if of == "loss" else len(theta)))
@@ -258,9 +260,10 @@ def noise_moment(
             kernels.gradient(theta, X, y, noise, values)
         with np.errstate(over="ignore", invalid="ignore"):
             found = parts(values, seen.weights)
-        if is_reached(tails_of(release, record, target, seen, nodes=nodes), found):
-            return float(np.sum(found))
-    return None
+        return tails_of(release, record, target, seen, nodes=nodes), [found]
+
+    found = reached(at)
+    return None if found is None else found[0]
 
 
 def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -> FloatArray:

@@ -110,9 +110,12 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
     levels = bool(problem.labelled.levels)
     if others or categorical:
         # Labels are summed over together with categories, whose factors could be looked up otherwise.
-        terms = as_exponentials(problem, build.expression) if not (levels and categorical) else None
+        is_summed = bool(categorical) and (levels or problem.enumerate_categories)
+        terms = as_exponentials(problem, build.expression) if others or not is_summed else None
         if terms is not None:
-            undo_by_factors(problem, build, terms)
+            undo_by_factors(replace(problem, enumerate_categories=is_summed), build, terms)
+            if is_summed:
+                sum_over_configurations(problem, build, ())
         else:
             build.expression = stable.rewrite(build.expression)
             _operators(problem, build)

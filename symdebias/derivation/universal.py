@@ -35,7 +35,7 @@ Factor = Callable[[int, int], sp.Expr]
 
 def as_exponentials(problem: ScoreProblem, expression: sp.Expr) -> ExponentialSum | None:
     """Return a loss of one score as a sum of exponentials, or None where it is none."""
-    if len(problem.scores) > 1 or (problem.design.categorical and problem.enumerate_categories):
+    if len(problem.scores) > 1:
         return None
     try:
         terms = exponential_sum(stable.plain(expression), problem.scores[0])

@@ -283,7 +283,9 @@ def _check_certificate(certificate: Any, fit: Any) -> None:
     if not all(bias >= 0 for bias in biases) or certificate.cut not in ("", "score", "residual"):
         raise ValueError("its certificate has a negative bias, or a range of nothing that is known")
     try:
-        told = str(certificate) if min(certificate.loss_scale, certificate.gradient_scale) >= 1 else ""
+        scales = min(certificate.loss_scale, certificate.gradient_scale)
+        limits = min(certificate.variance_limit, certificate.finite_variance_limit, certificate.reach_limit)
+        told = str(certificate) if scales >= 1 and limits >= 0 else ""
     except (ArithmeticError, ValueError):
         told = ""
     if not told:

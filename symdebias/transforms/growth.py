@@ -60,6 +60,20 @@ class GrowthTerm:
         return GrowthTerm(tuple(exponent * w for w in self.weights), tuple(exponent * r for r in self.widths))
 
 
+@dataclass(frozen=True)
+class SquareTerm:
+    """The exponential exp(v'Bv + r.|v|) of a bound, for what may grow like the exponential of a square."""
+
+    squares: sp.ImmutableMatrix  # B, symmetric.
+    sizes: tuple[sp.Expr, ...]  # r, at least 0; infinite where no bound is found.
+
+    def times(self, other: "SquareTerm") -> "SquareTerm":
+        """Return the product."""
+        return SquareTerm(
+            self.squares + other.squares, tuple(a + b for a, b in zip(self.sizes, other.sizes, strict=True))
+        )
+
+
 _Terms = tuple[GrowthTerm, ...]
 
 
@@ -85,6 +99,52 @@ def growth_rate(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
     2
     """
     return rate_of(growth_terms(expression, variables))
+
+
+def square_terms(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> tuple[SquareTerm, ...]:
+    """Return terms such that a polynomial times their sum bounds the size of an expression.
+
+    Unlike `growth_terms` they tell squares in an exponent apart from what is not bounded at all.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        An expression.
+    variables : sequence of sympy.Symbol
+        The noised variables, which may grow together in any direction.
+
+    Examples
+    --------
+    >>> u, v = sp.symbols("u v", real=True)
+    >>> [(term.squares.tolist(), term.sizes) for term in square_terms(v**3 * sp.exp(u**2 / 2 - v), (u, v))]
+    [([[1/2, 0], [0, 0]], (0, 1))]
+    """
+    zero = sp.ImmutableMatrix.zeros(len(variables))
+    if expression.is_Add or isinstance(expression, (sp.Max, sp.Min, sp.Piecewise)):
+        parts = [value for value, _ in expression.args] if isinstance(expression, sp.Piecewise) else expression.args
+        return tuple(dict.fromkeys(term for part in parts for term in square_terms(part, variables)))
+    if expression.is_Mul:
+        exponentials, rest = sp.sift(expression.args, lambda part: isinstance(part, sp.exp), binary=True)
+        together = [sp.exp(sp.Add(*(part.args[0] for part in exponentials)))] if exponentials else []
+        found: tuple[SquareTerm, ...] = (SquareTerm(zero, (sp.Integer(0),) * len(variables)),)
+        for part in (*together, *rest):
+            found = tuple(dict.fromkeys(a.times(b) for a in found for b in square_terms(part, variables)))
+        return found
+    if expression.is_Pow and not isinstance(expression, sp.exp) and expression.exp.is_positive:
+        power = expression.exp
+        terms = square_terms(expression.base, variables)
+        return tuple(SquareTerm(power * one.squares, tuple(power * size for size in one.sizes)) for one in terms)
+    if isinstance(expression, sp.exp):
+        polynomial, rest = _limits.expand(expression.args[0]).as_independent(*variables, as_Add=True)[1], sp.Integer(0)
+        if not polynomial.is_polynomial(*variables):
+            parts = sp.Add.make_args(polynomial)
+            kept, others = sp.sift(parts, lambda part: bool(part.is_polynomial(*variables)), binary=True)
+            polynomial, rest = sp.Add(*kept), sp.Add(*others)
+        squares = sp.ImmutableMatrix(sp.hessian(polynomial, variables) / 2).subs(dict.fromkeys(variables, 0))
+        vector = sp.Matrix(variables)
+        rest += sp.expand(polynomial - (vector.T * squares * vector)[0])
+        return tuple(SquareTerm(squares, term.sizes) for term in growth_terms(sp.exp(rest), variables))
+    return tuple(SquareTerm(zero, term.sizes) for term in growth_terms(expression, variables))
 
 
 def rate_of(terms: Iterable[GrowthTerm]) -> sp.Expr:

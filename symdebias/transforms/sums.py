@@ -4,11 +4,14 @@ A function of e = sum_j a_j w_j that is linear in the w_j besides has the same m
 E[w_j | e] in the place of w_j. So one dimension does for any number of columns.
 """
 
+import functools
+import math
+
 import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.noise import AdditiveNoise
-from symdebias.transforms.quadrature import Rule, laguerre
+from symdebias.transforms.quadrature import Rule
 
 # How far out a rule goes: in standard deviations, and in tail scales of the widest Laplace noise.
 _DEVIATIONS, _TAILS = 13.0, 64.0
@@ -18,8 +21,10 @@ _TILT, _TILT_OF_TAILS = 4.0, 0.5
 _FEWEST = 192
 # The highest waves are damped, so that where their sum breaks off leaves no ripple in the tails.
 _DAMPING, _DAMPING_POWER = 36.0, 16
-# Laguerre rules of more nodes overflow.
-_MOST_LAGUERRE = 160
+# The rule of one Laplace noise: nodes per panel, and how far panels of one width go, in tail scales. From there on each
+# is about twice as wide as the one before, up to an end where exponentials and their weights are numbers; with fewer
+# nodes it comes earlier, so that two rules differ where what lies beyond counts.
+_PANEL, _EVEN, _END, _MOST = 12, 40.0, 640.0, 64
 
 
 def is_summable(noise: object) -> bool:
@@ -46,7 +51,8 @@ def of_sum(coefficients: FloatArray, covariance: FloatArray, scales: FloatArray,
     """Return a rule for the means of functions of a sum of noise that are linear in its parts besides.
 
     Points hold E[w | e] for values e of the sum a'w on an even grid: a'E[w | e] = e. Weights are e's probabilities, by
-    the inverse transform of its characteristic function. Laplace noise of one part alone has a Laguerre rule.
+    the inverse transform of its characteristic function. Laplace noise of one part alone has a composite rule of
+    Gauss-Legendre panels, for its density is smooth but for 0.
 
     Parameters
     ----------
@@ -100,10 +106,26 @@ def of_sum(coefficients: FloatArray, covariance: FloatArray, scales: FloatArray,
 
 
 def _of_one(coefficients: FloatArray, scales: FloatArray, tails: FloatArray, nodes: int) -> Rule:
-    """Return the rule of the Laplace noise of one part, which holds for what grows nearly as fast as it falls."""
-    t, weights = laguerre(min(2 * nodes, _MOST_LAGUERRE))
+    """Return the rule of the Laplace noise of one part.
+
+    It holds for what grows nearly as fast as it falls, and for what bends within a small part of the noise's scale.
+    """
+    t, weights = _exponential_law(nodes)
     place = int(np.argmax(tails))
     points = np.zeros((2 * len(t), len(coefficients)))
     points[:, place] = scales[place] * np.concatenate([-t[::-1], t])
     both = np.concatenate([weights[::-1], weights])
     return Rule(points, both / both.sum())
+
+
+@functools.lru_cache(maxsize=16)
+def _exponential_law(nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of the law exp(-t) of t >= 0, up to half as many points as `size_of_sum` says."""
+    end = max(_EVEN, _END * min(1.0, nodes / _MOST) ** 2)
+    wider = math.ceil(math.log2(end / _EVEN))
+    panels = size_of_sum(nodes) // (2 * _PANEL) - wider
+    edges = np.append(np.linspace(0.0, _EVEN, panels + 1), np.geomspace(_EVEN, end, wider + 1)[1:])
+    x, weights = np.polynomial.legendre.leggauss(_PANEL)
+    half = np.diff(edges)[:, None] / 2
+    t = ((edges[:-1] + edges[1:])[:, None] / 2 + half * x).ravel()
+    return t, (half * weights).ravel() * np.exp(-t)

@@ -1,5 +1,6 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -115,3 +116,41 @@ def test_rules_of_gauss_are_made_once(monkeypatch):
     again = quadrature.rule(mechanisms.GaussianMechanism.from_scale(0.5).noise, 1, 37)
     np.testing.assert_array_equal(again.points, normal.points)
     assert not any(part.flags.writeable for part in column)
+
+
+def test_one_wide_laplace_part_has_points_where_a_function_bends():
+    """By mpmath, the integral cut at the bend and the kink of the density: Laguerre rules are off by .1."""
+    noise = (np.array([1.0]), np.zeros((1, 1)), np.array([50.0]))
+    whole = sums.of_sum(*noise, 64)
+    with mpmath.workdps(30):
+        density = lambda e: mpmath.exp(-abs(e) / 50) / 100  # noqa: E731
+        places = [-4000, -1000, -100, 0, 20, 25, 27, 30, 35, 100, 1000, 4000]
+        slope = mpmath.quad(lambda e: density(e) / (1 + mpmath.exp(27 - e)), places)
+        bend = mpmath.quad(lambda e: density(e) * mpmath.sech((e - 27) / 2) ** 2, places)
+    e = whole.points[:, 0]
+    assert whole.weights @ special.expit(e - 27) == pytest.approx(float(slope), rel=1e-12)
+    assert whole.weights @ (1 / np.cosh(np.clip((e - 27) / 2, -300, 300)) ** 2) == pytest.approx(float(bend), rel=1e-10)
+
+
+@pytest.mark.parametrize("nodes", [16, 32, 64])
+def test_a_tilted_rule_has_the_error_that_is_stated(nodes):
+    """The relative error of the integral of exp(-d t) by a rule for exp(-r t) is (abs(r - d)/(r + d))^(2 n), about."""
+    t, weights = quadrature.tilted_laguerre(nodes)
+    plain, _ = quadrature.laguerre(nodes)
+    rate = plain[-1] / t[-1]
+    assert t[-1] <= 690
+    for falls in (rate / 4, rate / 2, 1.0, 1.5, 2.0):
+        found = float(weights @ np.exp((1 - falls) * t)) * falls - 1
+        stated = (abs(rate - falls) / (rate + falls)) ** (2 * nodes)
+        assert abs(found) < 20 * stated + 1e-12
+        assert abs(found) > 0.02 * stated or stated < 1e-11
+
+
+@pytest.mark.parametrize("growth", [0.9, 0.97, 0.98, 0.985, 0.99])
+def test_two_rules_of_one_laplace_part_differ_by_what_lies_beyond(growth):
+    """Both would miss the same, and say that it is settled, if they ended at the same place."""
+    noise = (np.array([1.0]), np.zeros((1, 1)), np.ones(1))
+    coarse, fine = (
+        float(one.weights @ np.exp(growth * one.points[:, 0])) for one in (sums.of_sum(*noise, n) for n in (58, 64))
+    )
+    assert abs(fine - 1 / (1 - growth**2)) < max(abs(fine - coarse), 1e-9)
