@@ -660,6 +660,10 @@ class Records:
 
         return derivatives
 
+    def freed_metric(self, metric: FloatArray) -> FloatArray:
+        """Return second moments of the directions that theta may go in: all, where no parameter is held."""
+        return metric
+
     def step(self, theta: FloatArray, metric: FloatArray) -> float:
         """Return a change of scores, root mean square, that is small beside what bends the loss, but for a factor.
 

@@ -95,13 +95,23 @@ def compile_kernels(
         raise ValueError(f"solvers={given} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
     widths = _widths(corrected, columns)
     began, before = time.perf_counter(), cache.built()
-    is_held = False
+    # Whether an offset is a column more, and whether records have weights then.
+    ways = [(False, weighted)]
     if offset:
         rule = rule_for(corrected)
-        is_held, weighted = rule is None, weighted or (rule is not None and rule.power != 0)
-    kinds = [kind for width in widths for kind in _of_all_sizes(corrected, width, noise_scale, is_held)]
+        makes_weights = rule is not None and rule.power != 0
+        ways = [(rule is None, weighted or makes_weights)]
+        # A penalty has what makes weights a column more in `m_estimate`; see `rule_for`.
+        if makes_weights and "m_estimate" in named:
+            ways.append((True, weighted))
+    kinds = [
+        (kind, weighs)
+        for width in widths
+        for is_held, weighs in ways
+        for kind in _of_all_sizes(corrected, width, noise_scale, is_held)
+    ]
     has_pilot = not corrected.is_resolved
-    needed = (one for kind, held in kinds for one in _needed(kind, named, weighted, held, has_pilot=has_pilot))
+    needed = (one for (kind, held), weighs in kinds for one in _needed(kind, named, weighs, held, has_pilot=has_pilot))
     sources = {one.key: one for one in needed}
     with progress_bar(progress, len(sources), "kernel") as advance:
         for source in sources.values():

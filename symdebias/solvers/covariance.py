@@ -579,7 +579,7 @@ def _leverage_root(records: Records, metric: FloatArray) -> FloatArray:
     """Return the inverse root of the mean second moments of design rows; of features where a loss is free-form."""
     if records.correction.loss.scores:
         length = len(records.correction.design.parameters)
-        return inverse_root(metric[:length, :length])
+        return inverse_root(records.freed_metric(metric)[:length, :length])
     return inverse_root(records.summed_over_parts(_sums_of_products)[0] / records.total)
 
 

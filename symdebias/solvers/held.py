@@ -285,9 +285,13 @@ class HeldRecords(Records):
 
     def step(self, theta: FloatArray, metric: FloatArray) -> float:
         """Return a small change of scores; see `Records.step`. That of an offset of 0 is the one without an offset."""
+        return super().step(theta, self.freed_metric(metric))
+
+    def freed_metric(self, metric: FloatArray) -> FloatArray:
+        """Return second moments without those of the place."""
         others = metric.copy()
         others[self._held.place, self._held.place] = 0.0
-        return super().step(theta, others)
+        return others
 
     def differenced(self, theta: FloatArray, metric: FloatArray, step: float, *, forward: bool = False) -> FloatArray:
         """Return the mean Hessian by differences; see `Records.differenced`."""

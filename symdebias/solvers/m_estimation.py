@@ -122,8 +122,8 @@ def m_estimate(
     offset : array of shape (n,), optional
         A known term of the score, without noise, such as the logarithm of the exposure of counts. Losses of the
         residual and those with a logarithmic link are then fitted with another target, and counts with their exposure
-        as weights besides. For every other loss of one score it is a column without noise whose parameter is held at
-        1. `l2`, `radius`, `bounds` and `start` are those of the other parameters.
+        as weights besides. For every other loss of one score, and for counts with a penalty, it is a column without
+        noise whose parameter is held at 1. `l2`, `radius`, `bounds` and `start` are those of the other parameters.
     clusters : array of shape (n,), optional
         Which records belong together (releases of the same person, members of a household): any hashable labels. The
         covariance allows for any dependence within a cluster.
@@ -195,7 +195,7 @@ def m_estimate(
     corrected = corrected.named_by(X)
     factor, is_held = 1.0, False
     if offset is not None:
-        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
+        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, l2=l2)
     # What is not finite in a long array is found by its moments.
     checked = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,

@@ -23,14 +23,14 @@ _BOUNDED_BY_LENGTH = ("series", "quadrature")
 
 
 def with_offset(
-    corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any, offset: Any, *, is_part: bool = False
+    corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any, offset: Any, *, l2: float = 0.0, is_part: bool = False
 ) -> tuple[Any, Any, float, bool]:
     """Return what stands for targets and weights of records whose score theta'x + o has a known term o, shape (n,).
 
     The weights have the mean of those given, and are None where all are 1. The third number is what the mean gradient
     is multiplied with by that: a penalty has to be, too. X is there for its row labels. The last says that nothing
     stands for them: the offset then is a column more, see `symdebias.solvers.held`. So it is for a part of a stream,
-    `is_part`, where it makes weights: these would be relative to the part.
+    `is_part`, where it makes weights: these would be relative to the part; with a penalty `l2` see `rule_for`.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def with_offset(
         The loss has several scores or none, the release has features and target in one vector, or the arrays do not
         fit.
     """
-    rule = rule_for(corrected)
+    rule = rule_for(corrected, l2)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
     rows = length_of(y)
     if not rows:
@@ -56,8 +56,11 @@ def with_offset(
     return moved, np.asarray(weights * factor), factor / rule.weight(largest), False
 
 
-def rule_for(corrected: CorrectedLoss) -> Offset | None:
+def rule_for(corrected: CorrectedLoss, l2: float = 0.0) -> Offset | None:
     """Return what stands for an offset in targets and weights under a release; None where it has to be a column more.
+
+    With a penalty it has to be where it makes weights: the equation of a record has the penalty times the weight that
+    was given, and outer products of equations that have it times the exposure are not those of the estimate.
 
     Raises
     ------
@@ -67,7 +70,7 @@ def rule_for(corrected: CorrectedLoss) -> Offset | None:
     release, rule = corrected.release, offset_of(corrected.declared)
     require_place(release)
     hidden = release.target is not None and (release.clips_target or isinstance(release.target.noise, ChannelNoise))
-    return None if hidden else rule
+    return None if hidden or (l2 and rule is not None and rule.power != 0) else rule
 
 
 def moved_target(rule: Offset, y: Any, known: FloatArray) -> FloatArray:

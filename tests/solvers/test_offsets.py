@@ -52,6 +52,30 @@ def test_the_corrected_equation_of_counts_with_exposure_by_hand(weighted):
     assert fit.diagnostics["offset"]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_of_penalised_counts_have_the_penalty_of_a_record_by_its_own_weight(weighted):
+    # No record has much leverage: those that have are left out one by one.
+    rng = np.random.default_rng(0)
+    X, offset = rng.uniform(-1, 1, (400, 2)), rng.choice([-2.0, 0.0, 1.5], 400)
+    y, penalty = rng.poisson(np.exp(X @ [0.7, -0.5] + 0.2 + offset)), np.diag([1.0, 1.0, 0.0])
+    X[:, 0] += NOISE * rng.normal(size=400)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
+    rows, noise = np.column_stack([X, np.ones(len(y))]), np.diag([NOISE**2, 0.0, 0.0])
+    options = {"sample_weight": weights if weighted else None, "offset": offset, "l2": 1.0}
+    fit = sd.m_estimate(corrected(), X, y, **options)
+
+    def equations(theta):
+        means = np.exp(rows @ theta + offset - theta @ noise @ theta / 2)
+        own = means[:, None] * (rows - noise @ theta) - y[:, None] * rows
+        return weights[:, None] * (own + penalty @ theta)
+
+    np.testing.assert_allclose(equations(fit.theta).mean(axis=0), 0, atol=1e-7)
+    steps = 1e-5 * np.eye(3)
+    slopes = [(equations(fit.theta + step) - equations(fit.theta - step)).sum(axis=0) / 2e-5 for step in steps]
+    influence = np.linalg.solve(np.array(slopes), equations(fit.theta).T)
+    np.testing.assert_allclose(fit.covariance, influence @ influence.T, rtol=1e-4, atol=1e-9)
+
+
 def test_a_constant_offset_moves_the_intercept_and_nothing_else():
     X, y, _ = counts()
     plain = sd.m_estimate(corrected(), X, y, l2=0.1)

@@ -122,7 +122,7 @@ def m_estimate(
     began = time.perf_counter()
     corrected = corrected.named_by(X)
     checked = PartedRecords.checked(
-        corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
+        corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset, l2=l2
     )
     refuse_mismatch(corrected, checked, has_offset=offset is not None)
     corrected, checked = holding(corrected, checked)

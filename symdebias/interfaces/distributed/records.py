@@ -148,6 +148,7 @@ class PartedRecords(Records):
         noise_scale: Any = None,
         clusters: Any = None,
         offset: Any = None,
+        l2: float = 0.0,
     ) -> "PartedRecords":
         """Return the records of collections, checked in one pass.
 
@@ -168,6 +169,8 @@ class PartedRecords(Records):
         offset : series or array of Dask, optional
             Known terms of scores. Where another target and a weight stand for them, these are the records'; elsewhere
             see `holding`.
+        l2 : float
+            The penalty; see `rule_for`.
 
         Raises
         ------
@@ -177,7 +180,7 @@ class PartedRecords(Records):
         partitions = Partitions(
             X=X, y=y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
         )
-        term = None if offset is None else SharedOffset(rule_for(corrected))
+        term = None if offset is None else SharedOffset(rule_for(corrected, l2))
         said = partitions.first(functools.partial(Checked.of, corrected=corrected, term=term))
         full = [place for place, one in enumerate(said) if one is not None]
         if not full:
