@@ -26,6 +26,9 @@ CHUNK, NUMBERS = 2**15, 2**17
 # Numbers of a chunk that is made for one pass, half a megabyte, and what its rows are a multiple of.
 _MADE, _MULTIPLE = 2**16, 256
 _NAME = "symdebias"
+# So many parts for each thread may be begun beyond the first that is not done: what is read in order keeps as many
+# behind itself for one that is late.
+_LEAD = 2
 _own = threading.local()
 
 
@@ -155,17 +158,37 @@ def _shared_out(work: Callable[[slice], Any], parts: Sequence[slice], threads: i
     failed: dict[int, BaseException] = {}
     others: list[Future[Any]] = []
     places = iter(range(len(parts)))
+    done, undone, changed = [False] * len(parts), 0, threading.Condition()
+
+    def is_next(place: int) -> bool:
+        return bool(failed) or place < undone + _LEAD * threads
+
+    def end(place: int) -> None:
+        nonlocal undone
+        with changed:
+            if place >= 0:
+                done[place] = True
+            while undone < len(parts) and done[undone]:
+                undone += 1
+            changed.notify_all()
 
     def run(_: Any = None) -> None:
         _own.works, place = True, -1
         try:
-            # A part that was taken is done, whatever failed since: all those before the first that fails are.
+            # A part that was taken is done, whatever failed since: all those before the first that fails are. What
+            # failed while one waits for its turn comes before it.
             while not failed and (place := next(places, -1)) >= 0:
+                with changed:
+                    changed.wait_for(functools.partial(is_next, place))
+                    if not place < undone + _LEAD * threads:
+                        break
                 found[place] = work(parts[place])
+                end(place)
         except BaseException as error:
             failed[place if isinstance(error, Exception) else -1] = error
         finally:
             _own.works = False
+            end(-1)
 
     def wait() -> None:
         for other in others:

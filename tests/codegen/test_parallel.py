@@ -210,3 +210,37 @@ def test_errors_of_items_come_after_those_of_work_on_what_came_before(threads, m
     assert [next(said) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(OSError, match="no more"):
         next(said)
+
+
+def test_no_thread_gets_far_ahead_of_one_that_is_late(monkeypatch):
+    """What is read in order would have left behind what the late one asks for."""
+    monkeypatch.setattr("numba.get_num_threads", lambda: 3)
+    begun, is_late, ahead = [], threading.Event(), []
+
+    def work(rows):
+        begun.append(rows.start)
+        if rows.start == 5:
+            # The others go on until they have to wait.
+            time.sleep(0.2)
+            ahead.append(max(begun))
+            is_late.set()
+        return rows.start
+
+    assert parallel.over_chunks(100, work, 1) == list(range(100))
+    assert is_late.is_set()
+    assert 5 < ahead[0] < 5 + 2 * 3
+
+
+@pytest.mark.parametrize("fails", [0, 5, 50])
+def test_who_waits_for_a_late_one_is_let_go_where_that_fails(fails, monkeypatch):
+    monkeypatch.setattr("numba.get_num_threads", lambda: 3)
+
+    def work(rows):
+        if rows.start == fails:
+            time.sleep(0.1)
+            raise ValueError(f"part {rows.start}")
+        return rows.start
+
+    with pytest.raises(ValueError, match=f"part {fails}"):
+        parallel.over_chunks(100, work, 1)
+    assert parallel.over_chunks(4, lambda rows: rows.start, 1) == [0, 1, 2, 3]
