@@ -228,7 +228,7 @@ def test_no_thread_gets_far_ahead_of_one_that_is_late(monkeypatch):
 
     assert parallel.over_chunks(100, work, 1) == list(range(100))
     assert is_late.is_set()
-    assert 5 < ahead[0] < 5 + 2 * 3
+    assert ahead[0] < 5 + 2 * 3
 
 
 @pytest.mark.parametrize("fails", [0, 5, 50])
