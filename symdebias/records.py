@@ -238,7 +238,7 @@ class Records:
         def is_made() -> bool:
             return has_numbers(X) and X.size > SMALL_TABLE and correction.makes_rows(noise_scale is not None)
 
-        look = None
+        look, weights = None, None
         if by_blocks and has_rows(X) and (is_long(X) or is_long(y) or is_made()):
             if not (has_any_row(X) and has_any_row(y)):
                 weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(X))
@@ -250,7 +250,8 @@ class Records:
             if by_blocks and isinstance(y, Rows):
                 y = y[:]
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
-        weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
+        if weights is None:
+            weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         found = cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
         if look is not None:
             look.tell(found)

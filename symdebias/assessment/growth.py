@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
+from scipy.linalg import block_diag
 
 from symdebias import _limits
 from symdebias._arrays import FloatArray
+from symdebias.assessment.noise_bias import covariance_root
 from symdebias.assessment.tails import has_tails
 from symdebias.assessment.variance import closed_variance
 from symdebias.codegen.score.directions import Directions
@@ -94,16 +96,15 @@ def has_moment(correction: Correction, theta: FloatArray, power: int) -> bool:
     if not _has_bias(correction):
         return power == 1 or _has_variance_over_target(correction)
     growth = _growth_of_features(correction)
-    covariance, tails = growth.covariance, growth.tails
+    root, tails = growth.root, growth.tails
     for held in growth.held:
         for squares, sizes in growth.at(*theta, *held):
             wide = tails > 0
             if np.any(squares[wide] != 0) or np.any(power * sizes[wide] * tails[wide] >= 1):
                 return False
-            if power == 2 and not np.all(np.isfinite(sizes[np.diag(covariance) > 0])):
+            if power == 2 and not np.all(np.isfinite(sizes[np.any(root != 0, axis=1)])):
                 return False
-            root = _root(covariance)
-            if not 2 * power * float(np.linalg.eigvalsh(root @ squares @ root).max(initial=0.0)) < 1:
+            if not 2 * power * float(np.linalg.eigvalsh(root.T @ squares @ root).max(initial=0.0)) < 1:
                 return False
     return True
 
@@ -207,7 +208,7 @@ class _FeatureGrowth:
     # Of the parameters and of what is held: for each term the squares, shape (v, v), and the sizes, shape (v,).
     at: Callable[..., list[tuple[FloatArray, FloatArray]]]
     held: tuple[tuple[float, ...], ...]  # Values of the features without such noise, and of the target.
-    covariance: FloatArray  # Of shape (v, v): that of the normal noise.
+    root: FloatArray  # Of shape (v, r): one of the covariance of the normal noise.
     tails: FloatArray  # Of shape (v,): the tail scales of other noise, 0 of normal noise.
 
 
@@ -223,10 +224,10 @@ def _growth_of_features(correction: Correction) -> _FeatureGrowth:
         columns = range(place.start, place.stop)
         if isinstance(noise, ChannelNoise):
             ends[loss.features[place.start]] = (min(noise.inputs), max(noise.inputs))
-        if not has_tails(noise) and not (isinstance(noise, AdditiveNoise) and noise.is_gaussian):
+        normal = isinstance(noise, AdditiveNoise) and noise.is_gaussian
+        if not (normal or has_tails(noise)):
             continue
         variables += [loss.features[column] for column in columns]
-        normal = isinstance(noise, AdditiveNoise) and noise.is_gaussian
         given = noise.covariance if isinstance(noise, AdditiveNoise) else None
         own = np.eye(len(columns)) * noise.variance if given is None else np.array(given)  # type: ignore[union-attr]
         blocks.append(own if normal else np.zeros_like(own))
@@ -235,11 +236,7 @@ def _growth_of_features(correction: Correction) -> _FeatureGrowth:
         variables.append(loss.target)
         blocks.append(np.eye(1) * (target.variance if target.is_gaussian else 0.0))
         tails.append(0.0 if target.is_gaussian else 1 / target.tail_rate)
-    covariance = np.zeros((len(variables), len(variables)))
-    start = 0
-    for block in blocks:
-        covariance[start : start + len(block), start : start + len(block)] = block
-        start += len(block)
+    root = covariance_root(block_diag(*blocks)) if blocks else np.zeros((0, 0))
     held = [symbol for symbol in (*loss.features, loss.target) if symbol not in variables]
     values = [(min(_values(correction)), max(_values(correction))) if one == loss.target else ends[one] for one in held]
     # The numbers of the noise change no growth.
@@ -260,9 +257,4 @@ def _growth_of_features(correction: Correction) -> _FeatureGrowth:
         return [(np.array(squares, dtype=float), np.array(sizes, dtype=float)) for squares, sizes in found]
 
     corners = itertools.islice(itertools.product(*values), 64)
-    return _FeatureGrowth(at, tuple(corners), covariance, np.array(tails))
-
-
-def _root(covariance: FloatArray) -> FloatArray:
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
+    return _FeatureGrowth(at, tuple(corners), root, np.array(tails))

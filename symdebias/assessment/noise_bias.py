@@ -311,7 +311,7 @@ def _argument_rule(
     columns = len(record)
     design = release.design(columns)
     base = design.rows(record[None, :])[0]
-    root = _root(rows @ design.additive_covariance(design.covariance) @ rows.T)
+    root = covariance_root(rows @ design.additive_covariance(design.covariance) @ rows.T)
     linear = rows[:, design.linear_parameters]
     own = [
         (part.own_noise, rows[:, part.parameter])
@@ -360,10 +360,10 @@ def _too_many() -> NoExactCorrectionError:
     )
 
 
-def _root(covariance: FloatArray) -> FloatArray:
-    """Return a root of a covariance of scores, shape (K, r), r its rank."""
+def covariance_root(covariance: FloatArray) -> FloatArray:
+    """Return a root R of a covariance, R R', of shape (K, r), r its rank."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > 1e-14 * values.max()
+    kept = values > 1e-14 * values.max(initial=0.0)
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._tails import tail_count
 from symdebias.evaluation.error_law import ErrorLaw
-from symdebias.evaluation.records import Records, extremes_of
+from symdebias.evaluation.records import Records, extremes_of, extremes_with_weight
 from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import DivergenceError
 from symdebias.noise import ChannelNoise
@@ -285,10 +285,7 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
 
 def _extreme_targets(part: Records) -> tuple[float, float]:
     """Return the least and the largest target of the records with weight."""
-    target, present = part.target, part.weights > 0
-    # A target of those with weight would be one more array of all records.
-    least, most = target.min(initial=math.inf, where=present), target.max(initial=-math.inf, where=present)
-    return float(least), float(most)
+    return extremes_with_weight(part.target, part.weights)
 
 
 def relabelled(part: Records, label: float) -> Records:

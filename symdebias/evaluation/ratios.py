@@ -15,7 +15,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.mean_loss import MeanLoss
 from symdebias.evaluation.metric import Judged, Metric
-from symdebias.evaluation.records import Records, extremes_of
+from symdebias.evaluation.records import Records, extremes_of, extremes_with_weight
 from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
@@ -411,9 +411,8 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
 
 def _targets(part: Records) -> tuple[tuple[float, float], float]:
     """Return the extremes of the targets of records with weight, and the weighted sum of all."""
-    target, present = part.unbiased_target(), part.weights > 0
-    ends = target.min(initial=math.inf, where=present), target.max(initial=-math.inf, where=present)
-    return (float(ends[0]), float(ends[1])), float(part.weights @ target)
+    target = part.unbiased_target()
+    return extremes_with_weight(target, part.weights), float(part.weights @ target)
 
 
 def _together(*parts: tuple[tuple[float, float], float]) -> tuple[tuple[float, float], float]:

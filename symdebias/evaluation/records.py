@@ -678,6 +678,13 @@ def added(*parts: Any) -> Any:
     return sum(parts[1:], parts[0])
 
 
+def extremes_with_weight(values: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Return the least and the largest number of the records with weight, without an array of these numbers."""
+    present = weights > 0
+    least, most = values.min(initial=math.inf, where=present), values.max(initial=-math.inf, where=present)
+    return float(least), float(most)
+
+
 def extremes_of(*parts: tuple[float, float]) -> tuple[float, float]:
     """Return the least and the largest number of several parts, from those of each."""
     return min(least for least, _ in parts), max(most for _, most in parts)

@@ -18,7 +18,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.waves import ComplexArray, sums_of_waves, sums_over_records
-from symdebias.evaluation.records import Records, added
+from symdebias.evaluation.records import Records, added, extremes_with_weight
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, NO_WAVES, AdditiveNoise, SphericalNoise
 from symdebias.transforms.surrogate import Surrogate
@@ -498,11 +498,9 @@ def _beyond(part: Records, *, theta: FloatArray, is_residual: bool, radius: floa
 
 def _middle(records: Records, theta: FloatArray, is_residual: bool) -> float:
     """Return about where true scores (residuals) lie, as some records tell; 0 where that is no number."""
-    rows = records.some
-    weights, found = records.weights[rows], ReleasedScores.of(records, theta).taken(rows).estimates
+    weights = records.weights[records.some]
     with np.errstate(all="ignore"):
-        away = found - records.target[rows] if is_residual else found
-        middle = float(weights @ away) / float(weights.sum())
+        middle = float(weights @ _estimates(records, theta, is_residual, records.some)) / float(weights.sum())
     return middle if math.isfinite(middle) else 0.0
 
 
@@ -544,8 +542,7 @@ def _moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: flo
         found = np.ones((3, len(weights)))
         found[0], found[1] = own.squares, own.estimates
         found[0] -= extra
-        present = found[1] if weights.all() else found[1][weights > 0]
-        low, high = float(present.min(initial=math.inf)), float(present.max(initial=-math.inf))
+        low, high = extremes_with_weight(found[1], weights)
         first = found @ weights
         hidden = scores.noise * (4 * np.maximum(found[0], 0.0) + 2 * scores.noise)
         found *= weights
@@ -561,10 +558,10 @@ def _moments(part: Records, *, theta: FloatArray, is_residual: bool, middle: flo
     return _Moments(added(*sums), min(lows), max(highs), bound, scores.noise, math.fsum(hidden))
 
 
-def _estimates(part: Records, theta: FloatArray, is_residual: bool) -> FloatArray:
-    """Return unbiased estimates of true scores, or of residuals, the score less a released target."""
-    estimates = ReleasedScores.of(part, theta).estimates
-    return estimates - part.target if is_residual else estimates
+def _estimates(part: Records, theta: FloatArray, is_residual: bool, rows: Any = slice(None)) -> FloatArray:
+    """Return unbiased estimates of true scores, or of residuals, the score less a released target, of some records."""
+    estimates = ReleasedScores.of(part, theta).taken(rows).estimates
+    return estimates - part.target[rows] if is_residual else estimates
 
 
 def _variance(theta: FloatArray, covariance: FloatArray) -> float:
