@@ -119,6 +119,15 @@ def examined(
 
 
 @dataclass
+class _DesignRows:
+    """Design rows of records, and the squares of their norms relative to a metric once these are asked for."""
+
+    matrix: Any  # The columns that they are made of.
+    rows: FloatArray
+    squares: FloatArray | None = None
+
+
+@dataclass
 class Examination:
     """The test of one theta or of many on the same records: what does not depend on theta is computed once.
 
@@ -145,7 +154,7 @@ class Examination:
     _last: tuple[FloatArray, Factors | None] | None = field(default=None, repr=False)
     _last_whole: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
     _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
-    _rows: dict[Any, tuple[Any, FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
+    _rows: dict[Any, _DesignRows] = field(default_factory=dict, repr=False)
     _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -188,7 +197,7 @@ class Examination:
             found = (self._gradients(theta)[part] + slope).T
         else:
             slopes, bends, jacobian = factors
-            columns = self._lengths(self.records.tested)[0][part].T
+            columns = self._design_rows(self.records.tested)[part].T
             found = np.multiply(columns, slopes[part], out=np.empty(columns.shape))
             found += np.vstack([jacobian, slope]).T @ np.vstack([bends[:, part], np.ones(columns.shape[1])])
         if len(self.records.weights):
@@ -216,7 +225,7 @@ class Examination:
         """Return parts of the tested records whose gradients take little room; all where gradients are kept whole."""
         if self._factors(theta) is None:
             return [slice(None)]
-        rows = self._lengths(self.records.tested)[0]
+        rows = self._design_rows(self.records.tested)
         return parts_of(len(rows), rows.shape[1], _NUMBERS)
 
     def _spread(self, theta: FloatArray, penalty: FloatArray) -> FloatArray:
@@ -241,7 +250,7 @@ class Examination:
                 relative = gradients @ self._root
                 return np.einsum("ij,ij->i", relative, relative), shares @ relative
             slopes, bends, jacobian = found
-            rows, squares = self._lengths(records)
+            rows, squares = self._design_rows(records), self._lengths(records)
             bent = jacobian @ self._root
             norms, mean = slopes**2 * squares, (shares * slopes) @ rows @ self._root
             if len(bends):
@@ -255,19 +264,28 @@ class Examination:
                 mean = mean + bends @ shares @ bent
             return norms, mean
 
-    def _lengths(self, records: Records) -> tuple[FloatArray, FloatArray]:
-        """Return the design rows of records, and the squares of their norms relative to the metric."""
-        matrix, columns = records.encoded[0], records.correction.program.columns
-        asked = columns.linear, columns.parameters, columns.intercept
-        # Mostly those of uncorrected gradients are the same, of the same columns.
-        if asked not in self._rows or self._rows[asked][0] is not matrix:
-            rows = records.design_rows()
-            squares = np.empty(len(rows))
+    def _design_rows(self, records: Records) -> FloatArray:
+        """Return the design rows of records."""
+        return self._rows_of(records).rows
+
+    def _lengths(self, records: Records) -> FloatArray:
+        """Return the squares of the norms of the design rows of records relative to the metric."""
+        found = self._rows_of(records)
+        if found.squares is None:
+            rows = found.rows
+            found.squares = np.empty(len(rows))
             for part in parts_of(len(rows), rows.shape[1], _NUMBERS):
                 relative = self._root.T @ rows[part].T
-                np.add.reduce(np.square(relative, out=relative), axis=0, out=squares[part])
-            self._rows[asked] = matrix, rows, squares
-        return self._rows[asked][1:]
+                np.add.reduce(np.square(relative, out=relative), axis=0, out=found.squares[part])
+        return found.squares
+
+    def _rows_of(self, records: Records) -> _DesignRows:
+        """Return the design rows of records: mostly those of uncorrected gradients are the same."""
+        matrix, columns = records.encoded[0], records.correction.program.columns
+        asked = columns.linear, columns.parameters, columns.intercept
+        if asked not in self._rows or self._rows[asked].matrix is not matrix:
+            self._rows[asked] = _DesignRows(matrix, records.design_rows())
+        return self._rows[asked]
 
     def _tested(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the same of the tested records; the last are kept."""
