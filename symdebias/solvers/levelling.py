@@ -249,14 +249,14 @@ class _Shape:
         theta: FloatArray,
         penalty: FloatArray,
         *,
-        start: FloatArray | None = None,
+        like: "_Shape | None" = None,
         with_meat: bool = False,
     ) -> None:
         self.records, self.theta, self.penalty, self.with_meat = records, theta, penalty, with_meat
-        if start is not None:
-            self.start = start
+        if like is not None:
+            self.start = like.start
         # Where there are standard errors the pass of second derivatives is compiled.
-        self.metric = released_moments(records)
+        self.metric: FloatArray = released_moments(records) if like is None else like.metric
         self._derivatives, how = records.derivatives_or_differences(self.metric, roughly=True)
         self._has_derivatives = how == "exact"
         is_quick = self._has_derivatives and not records.passes_gradients
@@ -585,7 +585,7 @@ class _Designs:
             # The loss is too steep for a surrogate of these scores: it is not one that levels off.
             return shape
         records = corrected.of(shape.records)
-        return _Shape(records, shape.theta, shape.penalty, start=shape.start, with_meat=shape.with_meat)
+        return _Shape(records, shape.theta, shape.penalty, like=shape, with_meat=shape.with_meat)
 
 
 @dataclass(frozen=True)
