@@ -102,10 +102,10 @@ class PairSigns:
         inside = np.zeros((2, cells))
         present = np.asarray(masses.any(axis=0))
         for own, places, weights, sizes, cell in self._atoms(theta, rows):
-            seen, terms, at = (np.compress(present[own], one, axis=1) for one in (places, sizes, cell))
+            seen, at = np.compress(present[own], places, axis=1), np.compress(present[own], cell, axis=1)
             np.minimum.at(low, at, seen)
             np.maximum.at(high, at, seen)
-            np.maximum.at(largest, at, terms)
+            np.maximum.at(largest, at, np.compress(present[own], sizes, axis=1))
             for place, mass in enumerate(masses):
                 inside[place] += np.bincount(cell.ravel(), (weights * mass[own]).ravel(), cells)
         return Cells(inside, low, high, largest)
