@@ -72,7 +72,9 @@ def debias(
         have an exact inverse; its bias is the distance between the two, whatever the noise. ``"quadrature"`` inverts
         normal noise of an entire loss by quadrature in the complex plane. ``"series"`` cuts the inverse off at `order`
         and is biased unless the series ends before. ``"none"`` leaves the loss as it is, for true records or for
-        comparison; under a loss of a continuous target what a channel sends is then a number like any other.
+        comparison; under a loss of a continuous target what a channel sends is then a number like any other, and
+        columns of a spherical cap are divided by its gain, as released ones: take a release without the cap for true
+        ones.
         ``"auto"`` is exact where that exists with a reasonable variance, and otherwise a surrogate; a
         series is never chosen by itself. Where a channel hides the loss of the target, the surrogate is the nearest
         loss in its range, whose bias is measured by the certificate.

@@ -18,7 +18,7 @@ from symdebias.evaluation.error_law import ErrorLaw
 from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.ratios import bent_by, error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.scores import ReleasedScores, Spread, quantiles
+from symdebias.evaluation.scores import TIED, ReleasedScores, Spread, quantiles
 from symdebias.evaluation.signs import (
     Signs,
     SmoothSigns,
@@ -39,8 +39,8 @@ _NODES, _PAIRED = 200, 48
 # Scores that are sorted at most, which takes some 60 bytes each; cells that they are sorted into where not all records
 # are at hand; and scores that are held at a time.
 _MOST_ATOMS, _CELLS, _HELD = 20_000_000, 2**16, 2**20
-# Scores that are equal but for rounding: next to each other, and in a cell.
-_TIED, _SAME = 1e-13, 1e-11
+# Scores of one cell that are equal but for rounding, as a share of their terms.
+_SAME = 1e-11
 LARGER = "the share of records that have the larger label"
 SMALLER = "the share of records that have the smaller label"
 
@@ -55,11 +55,14 @@ class Cells:
         The masses.
     low, high : array of shape (k,), float64
         The least and the largest score in each cell; infinite where there is none.
+    sizes : array of shape (k,), float64
+        The largest size of the terms of a score in each cell.
     """
 
     masses: FloatArray
     low: FloatArray
     high: FloatArray
+    sizes: FloatArray
 
     @classmethod
     def together(cls, *parts: "Cells") -> "Cells":
@@ -68,6 +71,7 @@ class Cells:
             np.sum([part.masses for part in parts], axis=0),
             np.min([part.low for part in parts], axis=0),
             np.max([part.high for part in parts], axis=0),
+            np.max([part.sizes for part in parts], axis=0),
         )
 
 
@@ -94,15 +98,17 @@ class PairSigns:
     def totals(self, theta: FloatArray, rows: Any, masses: FloatArray) -> Any:
         """Return what others are held against of some records with two masses each, shape (2, m)."""
         cells = len(self.ends[theta.tobytes()]) + 1
-        low, high, inside = np.full(cells, np.inf), np.full(cells, -np.inf), np.zeros((2, cells))
+        low, high, largest = np.full(cells, np.inf), np.full(cells, -np.inf), np.zeros(cells)
+        inside = np.zeros((2, cells))
         present = np.asarray(masses.any(axis=0))
-        for own, places, weights, cell in self._atoms(theta, rows):
+        for own, places, weights, sizes, cell in self._atoms(theta, rows):
             seen, at = np.compress(present[own], places, axis=1), np.compress(present[own], cell, axis=1)
             np.minimum.at(low, at, seen)
             np.maximum.at(high, at, seen)
+            np.maximum.at(largest, at, np.compress(present[own], sizes, axis=1))
             for place, mass in enumerate(masses):
                 inside[place] += np.bincount(cell.ravel(), (weights * mass[own]).ravel(), cells)
-        return Cells(inside, low, high)
+        return Cells(inside, low, high, largest)
 
     def added(self, *parts: Any) -> Any:
         """Return the totals of several parts of the records together."""
@@ -123,22 +129,25 @@ class PairSigns:
         upto = np.cumsum(totals.masses, axis=1)
         signs = 2 * upto - totals.masses - upto[:, -1:]
         atoms = self._atoms(theta, rows)
-        return np.concatenate([np.sum(weights * signs[:, cell], axis=1) for _, _, weights, cell in atoms], axis=1)
+        return np.concatenate([np.sum(weights * signs[:, cell], axis=1) for _, _, weights, _, cell in atoms], axis=1)
 
     def within(self, totals: Any) -> float:
         """Return the mass of pairs whose scores stand in one cell and have an order there."""
         with np.errstate(invalid="ignore"):
-            mixed = totals.high - totals.low > _SAME * np.maximum(np.abs(totals.low), np.abs(totals.high))
+            mixed = totals.high - totals.low > _SAME * totals.sizes
         return float(np.abs(totals.masses[0] * totals.masses[1])[mixed].sum())
 
-    def _atoms(self, theta: FloatArray, rows: Any) -> Iterator[tuple[slice, FloatArray, FloatArray, IntegerArray]]:
-        """Yield atoms of some records at a time: which records, then places, weights and cells, of shape (a, m)."""
+    def _atoms(
+        self, theta: FloatArray, rows: Any
+    ) -> Iterator[tuple[slice, FloatArray, FloatArray, FloatArray, IntegerArray]]:
+        """Yield atoms of some records at a time: which records, then places, weights, sizes of terms, cells: (a, m)."""
         scores = self.signs.scores[theta.tobytes()].taken(rows)
         step = max(1, _HELD // scores.combinations)
         for start in range(0, len(scores.linear), step):
             own = slice(start, start + step)
-            places, weights = (np.stack(columns) for columns in zip(*scores.taken(own).atoms(), strict=True))
-            yield own, places, weights, np.searchsorted(self.ends[theta.tobytes()], places)
+            atoms = zip(*scores.taken(own).atoms(), strict=True)
+            places, weights, sizes = (np.stack(columns) for columns in atoms)
+            yield own, places, weights, sizes, np.searchsorted(self.ends[theta.tobytes()], places)
 
     def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
         """Return what signs of u - v are off at pairs of scores, shape (k, k)."""
@@ -473,9 +482,11 @@ def _ends(scores: ReleasedScores, records: Records) -> FloatArray:
                 "are read by blocks, whose scores are sorted into cells."
             )
         scores = scores.taken(slice(None, None, -(-count // _MOST_ATOMS)))
-    at = np.sort(np.concatenate([places for places, _ in scores.atoms()]))
+    at, sizes = (np.concatenate(one) for one in zip(*((at, size) for at, _, size in scores.atoms()), strict=True))
+    order = np.argsort(at)
+    at, sizes = at[order], sizes[order]
     # Scores that are equal in exact arithmetic are not to be told apart by rounding.
-    apart = np.diff(at) > _TIED * np.maximum(np.abs(at[1:]), np.abs(at[:-1]))
+    apart = np.diff(at) > TIED * np.maximum(sizes[1:], sizes[:-1])
     ends: FloatArray = (at[:-1][apart] + at[1:][apart]) / 2
     return ends if in_memory else ends[:: max(1, -(-len(ends) // _CELLS))]
 

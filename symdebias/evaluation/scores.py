@@ -43,6 +43,8 @@ _BROKEN, _KURTOSIS = 4.0, 10.0
 _LEAST_SIZE, _LEAST_VARIANCE = 1e-140, 1e-300
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
+# Scores are equal in exact arithmetic where they differ by no more than this share of their terms.
+TIED = 1e-13
 # What the scores of a theta are kept under.
 _LAST = "released scores"
 
@@ -94,6 +96,9 @@ class ReleasedScores:
     constant : float or None
         What stands in the score beside one vector with zonal noise; None where there is no such vector, or where
         that is not the same in all records.
+    sizes : array of shape (n,), float64, or None
+        The sums of the sizes of the terms of `linear`, of which rounding leaves a share of 1e-16 or so; None where no
+        sign is told exactly.
     """
 
     linear: FloatArray
@@ -105,6 +110,7 @@ class ReleasedScores:
     additive: float
     bound: float
     constant: float | None = None
+    sizes: FloatArray | None = None
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray) -> "ReleasedScores":
@@ -133,12 +139,17 @@ class ReleasedScores:
         coded = [(column, column.rows(len(theta)) @ theta) for column in design.categorical]
         coded = [(column, values) for column, values in coded if values.any()]
         codes: list[IntegerArray] = [np.empty(len(matrix), dtype=np.int64) for _ in coded]
+        normal = _variance(at, design.linear_covariance)
+        terms = None if normal or design.spherical else np.empty(len(matrix))
 
         def filled(rows: slice) -> float:
             """Fill in scores and codes of some rows, and return the largest size of what has no noise in the former."""
             block = matrix[rows]
             np.matmul(block, by_column, out=linear[rows])
             linear[rows] += constant
+            if terms is not None:
+                np.matmul(np.abs(block), np.abs(by_column), out=terms[rows])
+                terms[rows] += abs(constant)
             for own, (column, _) in zip(codes, coded, strict=True):
                 own[rows] = block[:, column.column].astype(np.int64)
             if not known.any():
@@ -168,7 +179,7 @@ class ReleasedScores:
         _require_size(theta, linear, [values for _, values in coded], released)
         return cls(
             linear=linear,
-            normal=_variance(at, design.linear_covariance),
+            normal=normal,
             others=tuple(
                 (part.own_noise, float(parameter))
                 for part, parameter in zip(design.linear, at, strict=True)
@@ -182,6 +193,7 @@ class ReleasedScores:
             additive=_variance(theta, design.additive_covariance(covariance)),
             bound=bound,
             constant=float(constant) if alone and not categories else None,
+            sizes=terms,
         )
 
     def taken(self, rows: Any) -> "ReleasedScores":
@@ -189,6 +201,7 @@ class ReleasedScores:
         return replace(
             self,
             linear=self.linear[rows],
+            sizes=None if self.sizes is None else self.sizes[rows],
             categories=tuple(replace(column, codes=column.codes[rows]) for column in self.categories),
         )
 
@@ -298,7 +311,10 @@ class ReleasedScores:
 
     def less(self, threshold: float) -> "ReleasedScores":
         """Return the scores less a number."""
-        return replace(self, linear=self.linear - threshold) if threshold else self
+        if not threshold:
+            return self
+        sizes = None if self.sizes is None else self.sizes + abs(threshold)
+        return replace(self, linear=self.linear - threshold, sizes=sizes)
 
     @property
     def has_exact_signs(self) -> bool:
@@ -311,39 +327,36 @@ class ReleasedScores:
         steps = [len(noise.inverse_differences or ()) for noise, _ in self.others]
         return math.prod(steps) * math.prod(len(column.values) for column in self.categories)
 
-    def atoms(self) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Yield scores and their signed weights, each of shape (n,): any function summed over them is unbiased.
+    def atoms(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Yield scores, their signed weights and the sizes of their terms, each of shape (n,).
 
-        Channels and noise on a grid are undone by signed sums over finitely many shifts, which need no smoothness.
+        Any function summed over them is unbiased: channels and noise on a grid are undone by signed sums over finitely
+        many shifts, which need no smoothness. The function must be one of scores in exact arithmetic: weights are
+        large and cancel, and equal scores of two released values differ by a rounding of their terms.
         """
-        for at, weight, _ in self._shifted():
-            yield at, weight
-
-    def signs(self) -> FloatArray:
-        """Return exactly unbiased estimates of the signs of true scores."""
-        total = np.zeros(len(self.linear))
-        for at, weight, size in self._shifted():
-            # A score of 0 in exact arithmetic is not to be decided by rounding.
-            total += weight * np.where(np.abs(at) <= 1e-13 * size, 0.0, np.sign(at))
-        return total
-
-    def _shifted(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Yield the scores of `atoms`, their weights, and the sizes of the terms that the scores are sums of."""
         shifts = [
             [(offset * parameter, weight) for offset, weight in noise.inverse_differences or ()]
             for noise, parameter in self.others
         ]
         sizes = [len(column.values) for column in self.categories]
+        terms = np.abs(self.linear) if self.sizes is None else self.sizes
         for choice in itertools.product(*map(range, sizes)):
             for moved in itertools.product(*shifts):
                 at = self.linear + sum(offset for offset, _ in moved)
                 weight = np.full(len(at), float(math.prod(factor for _, factor in moved)))
-                size = np.abs(self.linear) + sum(abs(offset) for offset, _ in moved)
+                size = terms + sum(abs(offset) for offset, _ in moved)
                 for column, category in zip(self.categories, choice, strict=True):
                     at = at + column.values[category]
                     size = size + abs(column.values[category])
                     weight *= column.weights[column.codes, category]
                 yield at, weight, size
+
+    def signs(self) -> FloatArray:
+        """Return exactly unbiased estimates of the signs of true scores."""
+        total = np.zeros(len(self.linear))
+        for at, weight, size in self.atoms():
+            total += weight * np.where(np.abs(at) <= TIED * size, 0.0, np.sign(at))
+        return total
 
     @property
     def zonal(self) -> tuple[ZonalNoise, float] | None:

@@ -23,6 +23,7 @@ from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrect
 from symdebias.inference import sandwich
 from symdebias.losses import Loss
 from symdebias.losses.loss import require_loss
+from symdebias.mechanisms import GaussianMechanism
 from symdebias.planning.population import Population, require_codes, require_population
 from symdebias.release import Release
 from symdebias.release.columns import standardised
@@ -41,6 +42,7 @@ from symdebias.solvers.surrogate_design import (
     targets_of,
 )
 from symdebias.transforms.surrogate import Scores
+from symdebias.zonal import ZonalNoise
 
 Criterion = Literal["worst", "mean", "risk"]
 
@@ -197,9 +199,7 @@ class Study:
                 "the release has categories, and a population is written in released units, an indicator column for "
                 "each category. Plan with a release of these columns without categories=, or give them to plan()."
             )
-        # Features and target that are released in one vector are solved apart.
-        apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)
-        plain = debias(loss, apart, method="none")
+        plain = debias(loss, _of_true_records(release, population.X.shape[1]), method="none")
         try:
             return cls._solved(plain, population, l2, random_state, start)
         except SymdebiasError as error:
@@ -586,6 +586,32 @@ def in_released_units(release: Release, population: Population) -> tuple[Release
         require_codes(X, collected, release.categories)
         X = release.categories.expanded(X, names)
     return without_units(release), Population(standardised(X, names, release.center, release.scale), population.y)
+
+
+def _of_true_records(release: Release, width: int) -> Release:
+    """Return a release whose uncorrected loss takes true records of so many columns as they are.
+
+    Released vectors of a spherical cap are divided by its gain, which true ones must not be: normal noise is in its
+    place, and no correction will ask for it. Features and target in one vector are solved apart.
+    """
+    if release.coupling is not None:
+        return Release(fit_intercept=release.fit_intercept)
+    groups: dict[Any, Any] = dict(release.groups)
+    on_sphere = [
+        names
+        for (names, _), (place, mechanism) in zip(release.groups, release.placed(width), strict=True)
+        if isinstance(mechanism.noise_on(place.stop - place.start), ZonalNoise)
+    ]
+    if not on_sphere:
+        return release
+    groups |= dict.fromkeys(on_sphere, GaussianMechanism.from_scale(1.0))
+    return Release(
+        # Columns without names are one group.
+        groups.get(None, groups),
+        target=release.target,
+        noiseless=release.noiseless,
+        fit_intercept=release.fit_intercept,
+    )
 
 
 def without_units(release: Release) -> Release:

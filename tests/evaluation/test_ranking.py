@@ -281,3 +281,42 @@ def test_one_record_of_a_label_has_no_interval_of_a_rate():
     true, false = curve.confidence_intervals()
     assert np.isnan(true).all()
     assert np.isfinite(false).all()
+
+
+@pytest.mark.parametrize("in_blocks", [False, True], ids=["in memory", "in blocks"])
+@pytest.mark.parametrize(("slope", "constant"), [(0.1, -0.3), (0.1, -0.7), (0.7, -2.1), (1 / 3, -7 / 3)])
+def test_scores_at_a_threshold_are_there_whatever_they_are_computed_from(slope, constant, in_blocks):
+    """Of 0.1 * 3 - 0.3 rounding leaves 5.6e-17, and of 0.1 * 4 - 0.3 - 0.1 something else, with weights that cancel.
+
+    The accuracy was .11 off, 15 of its standard errors, and the area one.
+    """
+    rng = np.random.default_rng(0)
+    release = sd.Release(
+        {"age": sd.DiscreteLaplaceMechanism(epsilon=8.0, bounds=(0, 10))}, target=sd.RandomizedResponse(3.0),
+        fit_intercept=True,
+    )  # fmt: skip
+    age = rng.integers(0, 11, 4_000).astype(float)
+    y = np.where(rng.random(len(age)) < 1 / (1 + np.exp(5 - age)), 1, -1)
+    noised = release.privatize(age[:, None], y, random_state=rng)
+    X, labels = noised.X, noised.y
+    if in_blocks:
+        X, labels = sd.blocks.from_iterator(lambda: zip(np.split(noised.X, 4), np.split(noised.y, 4), strict=True))
+    # The same model in a unit of which scores are whole numbers.
+    whole = [1.0, float(round(constant / slope))]
+    for metric in ("accuracy", "precision", "recall", "f1", "roc_auc"):
+        found, wanted = (
+            sd.evaluation.evaluate(theta, *records, metric=metric, release=release)
+            for theta, records in (([slope, constant], (X, labels)), (whole, (noised.X, noised.y)))
+        )
+        assert found.value == pytest.approx(wanted.value, abs=1e-9)
+        assert found.standard_error == pytest.approx(wanted.standard_error, rel=1e-6)
+        assert found.bias == pytest.approx(wanted.bias, abs=1e-12)
+    found, wanted = (
+        sd.evaluation.roc_curve(theta, noised.X, noised.y, release=release, thresholds=thresholds)
+        for theta, thresholds in (([slope, constant], [2 * slope, -slope]), (whole, [2.0, -1.0]))
+    )
+    assert found.true_positive_rates == pytest.approx(wanted.true_positive_rates, abs=1e-9)
+    assert found.false_positive_rates == pytest.approx(wanted.false_positive_rates, abs=1e-9)
+    truth = np.mean((age > -whole[1]) * (y > 0) + (age < -whole[1]) * (y < 0) + 0.5 * (age == -whole[1]))
+    accuracy = sd.evaluation.evaluate([slope, constant], noised.X, noised.y, metric="accuracy", release=release)
+    assert abs(accuracy.value - truth) < 4.5 * accuracy.standard_error

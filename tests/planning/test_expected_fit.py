@@ -1,5 +1,6 @@
 """Expected standard errors: those of closed forms and of simulated fits."""
 
+import contextlib
 import importlib
 
 import gradient_moments
@@ -521,3 +522,28 @@ def test_gradients_of_waves_of_categories_go_by_blocks(monkeypatch):
     monkeypatch.setattr(sd.records.Records, "gradients", watched)
     expected_fit(sd.losses.logistic(), sd.Release(features), population, n=20_000, method="surrogate")
     assert all(ways)
+
+
+@pytest.mark.parametrize("names", [None, ("age", "hours")], ids=["without names", "beside other columns"])
+@pytest.mark.parametrize("radius", [2**0.5, 0.8], ids=["all inside", "some clipped"])
+def test_true_records_of_a_cap_are_taken_as_they_are(names, radius):
+    """Released points of a sphere are divided by the gain, .79 here: theta was 21% short and its errors by a third."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (4_000, 2 if names is None else 3))
+    y = np.where(rng.random(4_000) < 1 / (1 + np.exp(-X @ [1.5, -1.0, 0.5][: X.shape[1]] - 0.3)), 1, -1)
+    cap = sd.SphericalCapMechanism(epsilon=4.0, radius=radius)
+    features = cap if names is None else {names: cap, "dose": sd.LaplaceMechanism(epsilon=8.0, bounds=(-1, 1))}
+    by_cap = sd.Release(features, target=sd.RandomizedResponse(epsilon=4.0), fit_intercept=True)
+    loss = sd.losses.squared_margin()
+    found = expected_fit(loss, by_cap, Population(X, y), n=100_000)
+    design = np.column_stack([X, np.ones(len(X))])
+    assert found.theta == pytest.approx(np.linalg.lstsq(design, y, rcond=None)[0])
+
+    drawn = rng.integers(len(X), size=100_000)
+    with pytest.warns(sd.ClippingWarning) if radius < 1 else contextlib.nullcontext():
+        noised = by_cap.privatize(X[drawn], y[drawn], random_state=rng)
+    fit = sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
+    # Either is known to some 2%.
+    assert found.standard_errors == pytest.approx(fit.standard_errors, rel=0.1)
+    assert np.all(np.abs(fit.theta - found.theta - found.bias) < 4.5 * found.standard_errors)
+    assert np.any(found.bias != 0) == (radius < 1)
