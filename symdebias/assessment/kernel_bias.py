@@ -37,8 +37,10 @@ _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
 _MOST_NODES = 400_000
 # Where a bias is not that of rounding its largest value is searched for: from so many points at the edge of the domain,
-# and from the best of them so many steps uphill, by rules of so many nodes.
-_STARTS, _BEST, _STEPS, _SEARCH_NODES = 192, 6, 120, 4_000
+# by rules of so many nodes. From the best of them it goes uphill in heats: so many go on, for so many steps. Few steps
+# from many points tell hills apart that are as high where they begin.
+_STARTS, _SEARCH_NODES = 192, 4_000
+_HEATS = ((32, 15), (12, 50), (5, 150))
 # Nodes per column with additive noise, from the finest rule on: the first whose product is not too large is taken.
 NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 # Released records that one true record is integrated over, of all its columns at once.
@@ -270,6 +272,22 @@ class _Summing:
         return found
 
 
+@dataclass
+class _Climb:
+    """A point on its way uphill."""
+
+    point: _Point
+    size: float  # Of the bias there.
+    reach: float = 0.3  # How far the next step goes, beside the size of the domain.
+
+    def take(self, moved: _Point, size: float) -> None:
+        """Take a step that leads uphill, and the next ones longer; or the next ones shorter."""
+        if size > self.size:
+            self.point, self.size, self.reach = moved, size, 1.5 * self.reach
+        else:
+            self.reach *= 0.8
+
+
 @dataclass(frozen=True)
 class _Edge:
     """Points at the edge of the domain, and uphill from them."""
@@ -290,13 +308,14 @@ class _Edge:
         points = [self._start(number) for number in range(_STARTS)]
         sizes = np.array([size_of(point) for point in points])
         for which in (0, 1):
-            for place in np.argsort(-sizes[:, which], kind="stable")[:_BEST]:
-                best, size, reach = points[place], sizes[place, which], 0.3
-                for _ in range(_STEPS):
-                    other = self._moved(best, reach)
-                    there = size_of(other)[which]
-                    best, size, reach = (other, there, 1.5 * reach) if there > size else (best, size, 0.8 * reach)
-                yield best
+            climbs = [_Climb(point, size) for point, size in zip(points, sizes[:, which], strict=True)]
+            for count, steps in _HEATS:
+                climbs = sorted(climbs, key=lambda climb: -climb.size)[:count]
+                for climb in climbs:
+                    for _ in range(steps):
+                        moved = self._moved(climb.point, climb.reach)
+                        climb.take(moved, size_of(moved)[which])
+            yield from (climb.point for climb in climbs)
 
     def _start(self, number: int) -> _Point:
         release, columns, rng = self.correction.release, self.correction.columns, self.rng
