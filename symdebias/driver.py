@@ -346,12 +346,15 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             # What is unbiased is not given up for a price that nobody knows.
             reason = "exact: what it costs is not known, as noise of the release states neither a density nor moments"
             return CorrectedLoss(loss, release, Exact(), reason=f"{reason} (give AdditiveNoise its density)")
-        variance = reference_variance(exact.at(columns_to_show(loss, exact.release)))
+        correction = exact.at(columns_to_show(loss, exact.release))
+        variance, no_variance = reference_variance(correction), correction.derivation.no_variance
         level = "this noise" if settings else f"a score with noise of variance {variance:g}"
         alone = "" if is_whole else f" from {exact.release.number_of_columns} columns alone"
         reason = (
             f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
             f"uncorrected ones at {level}{alone}"
+            if not no_variance
+            else f"by the exact correction {no_variance}"
         )
         try:
             CorrectedLoss(loss, release, Surrogate())

@@ -390,6 +390,82 @@ def test_noise_of_a_target_in_a_residual_is_more_noise_of_the_score(features, ta
     assert certificate.loss_bias < 1.03 * sizes.mean()
 
 
+BUMP = U**2 * sp.exp(-8 * (U - Y) ** 2)
+
+
+def rule(noise, scale, nodes):
+    """Points of normal or Laplace noise with their probabilities, by a trapezoidal rule."""
+    if noise == "normal":
+        t = np.linspace(-8, 8, nodes)
+        chances = np.exp(-(t**2) / 2)
+    else:
+        t = np.linspace(-40, 40, nodes)
+        chances = np.exp(-np.abs(t))
+    return scale * t, chances / chances.sum()
+
+
+@pytest.mark.parametrize(
+    ("expression", "theta_radius", "target_scale"),
+    [(BUMP, 0.1, 0.0), (BUMP, 1.0, 0.0), (BUMP, 0.1, 0.2), (sp.atan(4 * (U - Y)) ** 2, 0.3, 0.0)],
+)
+def test_targets_between_those_tried_may_have_the_largest_bias(expression, theta_radius, target_scale, monkeypatch):
+    """At the five targets that were tried alone it is up to 17% less. The scan misses the largest by some tenths."""
+    if target_scale:
+        # Over two noises a grid of scores and levels takes long.
+        monkeypatch.setattr(score_bias, "_SCORES", 9)
+        monkeypatch.setattr(score_bias, "_VARIANCES", 2)
+    target = sd.GaussianMechanism.from_scale(target_scale) if target_scale else None
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), target)
+    corrected = sd.debias(sd.Loss(expression, score=U, target=Y), release, method="series", order=1)
+    certificate = corrected.certify(theta_radius=theta_radius)
+    points, chances = rule("normal", 0.5, 401 if target is None else 81)
+    noise, shares = rule("normal", target_scale, 81) if target_scale else (np.zeros(1), np.ones(1))
+    weights = np.multiply.outer(chances, shares).ravel()
+    shifts, moves = (part.ravel() for part in np.meshgrid(points, noise, indexing="ij"))
+    function, slope = (sp.lambdify((U, Y), part) for part in (expression, sp.diff(expression, U)))
+    theta, loss, gradient = np.array([theta_radius]), 0.0, 0.0
+    for x in np.linspace(-1, 1, 21):
+        for y in np.linspace(-1, 1, 41):
+            X, targets = (x + shifts)[:, None], y + moves
+            mean = weights @ corrected.loss(theta, X, targets), weights @ corrected.gradient(theta, X, targets)[:, 0]
+            loss = max(loss, abs(mean[0] - function(theta_radius * x, y)))
+            gradient = max(gradient, abs(mean[1] - x * slope(theta_radius * x, y)))
+    assert loss * (1 - 1e-9) <= certificate.loss_bias <= 1.05 * loss
+    assert gradient * (1 - 1e-9) <= certificate.gradient_bias
+    assert certificate.targets == (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+def test_the_search_is_not_lost_on_the_error_of_its_rule():
+    """By few nodes alone it ended where the bias is 2.1e-7, among errors of these that are larger than 5e-7."""
+    columns = {"a": sd.GaussianMechanism.from_scale(0.15), "b": sd.LaplaceMechanism.from_scale(0.8)}
+    corrected = sd.debias(
+        sd.Loss(sp.cos(4 * (U - Y) / 5), score=U, target=Y), sd.Release(columns), method="series", order=3
+    )
+    # A wave is multiplied by what it has at a residual of 0, and its mean over the noise by characteristic functions.
+    largest = 0.0
+    for angle in np.linspace(0, math.pi / 2, 181):
+        theta = 2.0 * np.array([math.cos(angle), math.sin(angle)])
+        mean = math.exp(-((0.8 * 0.15 * theta[0]) ** 2) / 2) / (1 + (0.8 * 0.8 * theta[1]) ** 2)
+        largest = max(largest, abs(corrected.loss(theta, np.zeros((1, 2)), [0.0]).item() * mean - 1))
+    assert 5e-7 < largest * 1.001 < 6e-7
+    assert 0.99 * largest < corrected.certify(theta_radius=2.0).loss_bias < 1.2 * largest
+
+
+def test_the_search_is_not_lost_on_a_hill_that_begins_higher_than_another():
+    """Where all steps went to the best starts, the bias of the gradient was .349."""
+    expression = sp.exp((U - Y) / 5) + sp.sin(sp.tanh(U * Y))
+    release = sd.Release({"a": sd.LaplaceMechanism.from_scale(0.8)}, target=sd.GaussianMechanism.from_scale(0.5))
+    corrected = sd.debias(sd.Loss(expression, score=U, target=Y), release, method="none")
+    slope = sp.lambdify((U, Y), sp.diff(expression, U))
+    points, chances = rule("laplace", 0.8, 8001)
+    noise, shares = rule("normal", 0.5, 161)
+    theta, x, y = -0.4835, -1.0, -1.0
+    released = x + points[:, None]
+    bias = chances @ (released * slope(theta * released, y + noise)) @ shares - x * slope(theta * x, y)
+    assert abs(bias) > 0.375
+    assert corrected.certificate.gradient_bias > 0.999 * abs(bias)
+
+
 def test_noise_of_a_target_that_stands_alone_has_no_part_in_the_bias():
     features = sd.GaussianMechanism.from_scale(0.6)
     biases = [

@@ -11,7 +11,14 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias.assessment.growth import growth_of, has_moment
 from symdebias.assessment.kernel_bias import ROUNDING, columns_at_once, has_affine_target, kernel_biases, true_codes
-from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
+from symdebias.assessment.score_bias import (
+    MOST_NODES,
+    Biases,
+    TargetNoise,
+    score_biases,
+    score_functions,
+    searched_biases,
+)
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
 from symdebias.derivation import Series, Uncorrected
@@ -283,12 +290,17 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
             "record_radius": record_radius,
             "noise_norm": math.sqrt(largest * variance),
         }
-        may_have_kinks = isinstance(correction.method, (Series, Uncorrected)) and not correction.is_exact
-        if may_have_kinks and targets.apart == 0:
-            biases = searched_biases(functions, _enclosing(correction), target_noise=targets, **settings)
+        looked_at = targets
+        is_searched = isinstance(correction.method, (Series, Uncorrected)) and not correction.is_exact
+        if is_searched and targets.between and is_residual_loss(correction.loss):
+            # Residuals are what counts: of all targets and scores they are those of the target 0 and longer scores.
+            settings["score_bound"] = bound + max(map(abs, targets.targets))
+            looked_at = replace(targets, targets=(0.0,), between=False)
+        if is_searched and targets.apart == 0:
+            biases = searched_biases(functions, _enclosing(correction), target_noise=looked_at, **settings)
         else:
-            most = {} if surrogates is None else {"most_nodes": _NODES_FOR_WAVES}
-            biases = score_biases(functions, target_noise=targets, **settings, **most)  # type: ignore[arg-type]
+            most = MOST_NODES if surrogates is None else _NODES_FOR_WAVES
+            biases = score_biases(functions, target_noise=looked_at, most_nodes=most, climbs=is_searched, **settings)
         biases, proved = _with_bounds_of_surrogates(correction, biases, bound, record_radius)
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
@@ -299,11 +311,10 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
 def _target_noise(correction: Correction) -> TargetNoise:
     """Return the noise of the target as the mean of a loss of one score depends on it."""
     noise = TargetNoise.of(correction.loss, correction.release)
-    if noise.variance == 0:
-        return noise
     if is_residual_loss(correction.loss):
-        return replace(noise, joins=True)
-    return replace(noise, variance=0.0) if has_affine_target(correction) else noise
+        return replace(noise, joins=noise.variance > 0)
+    # An affine function is largest at an end of a range.
+    return replace(noise, variance=0.0, between=False) if has_affine_target(correction) else noise
 
 
 def _of_columns(correction: Correction, theta_radius: float) -> Certificate:

@@ -58,8 +58,7 @@ def growth_of(correction: Correction) -> Growth:
     if not correction.is_of_scores:
         return Growth(limits.reach, 1.0)
     if not _has_bias(correction):
-        variance = math.inf if _has_variance_over_target(correction) else 0.0
-        return Growth(limits.reach, limits.longest_direction, variance=variance)
+        return Growth(limits.reach, limits.longest_direction)
     scores = correction.program.scores
     at_targets = [_at_target(correction, value) for value in _values(correction)]
     terms = [term for one in at_targets for term in growth_terms(_limits.expand(one), scores)]
@@ -94,7 +93,7 @@ def has_moment(correction: Correction, theta: FloatArray, power: int) -> bool:
     if correction.is_of_scores:
         return True
     if not _has_bias(correction):
-        return power == 1 or _has_variance_over_target(correction)
+        return power == 1 or not correction.derivation.no_variance
     growth = _growth_of_features(correction)
     root, tails = growth.root, growth.tails
     for held in growth.held:
@@ -136,15 +135,6 @@ def _target_noise(correction: Correction) -> AdditiveNoise | None:
     """Return the noise of the target that is normal or has exponential tails, if that is what is seen."""
     noise = None if correction.release.clips_target else correction.release.target_noise
     return noise if isinstance(noise, AdditiveNoise) and (noise.is_gaussian or has_tails(noise)) else None
-
-
-def _has_variance_over_target(correction: Correction) -> bool:
-    """Whether noise of the target with exponential tails leaves the square of an exact correction a mean."""
-    noise, target = _target_noise(correction), correction.loss.target
-    if noise is None or not has_tails(noise):
-        return True
-    rate = rate_of(growth_terms(_limits.expand(correction.program.expression), (target,)))
-    return bool(rate.is_number and 2 * rate < noise.tail_rate)
 
 
 def _limits_of_squares(correction: Correction) -> tuple[float, float]:

@@ -56,6 +56,8 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     moments of all orders.
     """
     declared, derivation, program = correction.loss, correction.derivation, correction.program
+    if derivation.no_variance:
+        return math.inf
     if len(declared.scores) != 1:
         return 1.0
     enumerated = program.having(Configurations)

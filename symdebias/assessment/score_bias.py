@@ -5,9 +5,10 @@ surrogates by a trapezoidal rule that is refined until it settles; what is left 
 which may have kinks and narrow bumps, by a search.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
@@ -26,7 +27,7 @@ _SCORES, _VARIANCES, _TARGETS = 41, 6, 5
 _SETTLED, _ROUNDING = 1e-12, 1e-9
 # What rounding leaves of a sum, in shares of the sizes that were summed: a power of 34 has a mean of 1 out of 1e24.
 _LEFT = 2.0**-44
-_MOST_NODES = 2**15
+MOST_NODES = 2**15
 # The rule on a panel of the line, how far normal noise reaches in standard deviations, and panels at most.
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(12)
 _REACH, _MOST_PANELS = 12.0, 4000
@@ -38,6 +39,10 @@ _SHARES = (1.0, 0.85, 0.7, 0.55, 0.4, 0.28, 0.2, 0.14, 0.1, 0.05, 0.02)
 # Peaks that are looked at more closely, rounds, and the steps of scores and noise around them.
 _PEAKS, _TRIED, _HIGH, _ROUNDS = 3, 2000, 0.95, 6
 _STEPS, _NOISE_STEPS = np.linspace(-1.0, 1.0, 17), np.linspace(-1.0, 1.0, 9)
+# Targets of a range that are tried first where the bias is no affine function of them, and steps around them.
+_TARGETS_OF_RANGE, _TARGET_STEPS = 9, np.linspace(-1.0, 1.0, 5)
+# Scores around the largest bias of a grid, and nodes of a rule while a larger one is looked for.
+_FEW_STEPS, _NODES_OF_CLIMB = np.linspace(-1.0, 1.0, 9), 192
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,15 @@ class TargetNoise:
     outcomes: tuple[float, ...] = ()  # The values that a finite channel gives out; empty without a channel.
     probabilities: tuple[tuple[float, ...], ...] = ()  # Their probabilities, a row for each target.
     joins: bool = False  # Whether the loss is of the residual, so that its noise adds to that of the score.
+    between: bool = False  # Whether targets between those to try may have a larger bias.
+
+    @property
+    def of_range(self) -> "TargetNoise":
+        """The same with more targets to try, where those between them may have a larger bias."""
+        if not self.between:
+            return self
+        ends = min(self.targets), max(self.targets)
+        return replace(self, targets=tuple(map(float, np.linspace(*ends, _TARGETS_OF_RANGE))))
 
     @property
     def joined(self) -> float:
@@ -68,7 +82,7 @@ class TargetNoise:
             inputs = tuple(float(value) for value in noise.inputs)
             return cls(inputs, outcomes=tuple(map(float, noise.outputs)), probabilities=noise.matrix)
         targets = default_targets(loss.target_values, release.target_radius)
-        return cls(targets, noise.variance if noise is not None else 0.0)
+        return cls(targets, noise.variance if noise is not None else 0.0, between=loss.target_values is None)
 
     @property
     def seen(self) -> tuple[float, ...]:
@@ -79,6 +93,13 @@ class TargetNoise:
     def shares(self) -> FloatArray:
         """The probability of what is `seen`, shape (targets, seen)."""
         return np.array(self.probabilities) if self.outcomes else np.eye(len(self.targets))
+
+    def seen_of(self, target: float) -> dict[float, float]:
+        """Return what is seen of a target, with its probability."""
+        if not self.outcomes:
+            return {target: 1.0}
+        chances = self.probabilities[self.targets.index(target)]
+        return {outcome: chance for outcome, chance in zip(self.outcomes, chances, strict=True) if chance != 0}
 
 
 def default_targets(values: Sequence[float] | None, radius: float | None) -> tuple[float, ...]:
@@ -172,7 +193,8 @@ def score_biases(
     record_radius: float,
     noise_norm: float,
     target_noise: TargetNoise,
-    most_nodes: int = _MOST_NODES,
+    most_nodes: int = MOST_NODES,
+    climbs: bool = False,
 ) -> Biases:
     """Return the largest biases of a corrected loss of one score, by quadrature over the noise.
 
@@ -183,23 +205,84 @@ def score_biases(
 
     `score_bound` is that on |u|, `variance` the largest noise variance s of the score, tried with fractions of it,
     `record_radius` the bound on ||x||, and `noise_norm` that on ||D theta|| at the largest s. The rule has
-    `most_nodes`: slow waves need a few hundred, however large they are and their rounding.
+    `most_nodes`: slow waves need a few hundred, however large they are and their rounding. `climbs` says that there are
+    biases to be found, whose largest values are then looked for between the scores, targets and variances tried.
     """
-    scores = np.linspace(-score_bound, score_bound, _SCORES)[:, None]
+    scores = np.linspace(-score_bound, score_bound, _SCORES)
+    scene = _Quadrature(functions, variance, record_radius, noise_norm, target_noise)
     worst = Biases()
     fractions = np.linspace(1.0, 0.0, _VARIANCES, endpoint=False) if variance > 0 else np.zeros(1)
+    targets = target_noise.targets
+    table = np.array([scene.biases(scores, fraction, targets, worst, most_nodes) for fraction in fractions])
     for fraction in fractions:
-        s = variance * float(fraction)
         norm = noise_norm * math.sqrt(fraction)
-        means, error = _settled_means(functions, scores, s, target_noise, most_nodes)
-        worst.include(quadrature_error=error)
-        for target, mean in zip(target_noise.targets, means, strict=True):
-            loss_bias = np.abs(mean[0] - functions.loss(scores[:, 0], target))
-            slope_bias = np.abs(mean[1] - functions.slope(scores[:, 0], target))
-            gradient_bias = record_radius * slope_bias + norm * np.abs(mean[2] - mean[3])
-            worst.include(loss_bias=largest(loss_bias), gradient_bias=largest(gradient_bias))
-        functions.include_scales(worst, scores, s, target_noise.seen, record_radius, norm)
+        functions.include_scales(worst, scores[:, None], variance * fraction, target_noise.seen, record_radius, norm)
+    for kind in (0, 1) if climbs else ():
+        found = np.nan_to_num(table[:, :, kind], nan=0.0, posinf=0.0)
+        level, target, place = np.unravel_index(np.argmax(found), found.shape)
+        scene.climb(_Peak(scores[place], fractions[level], targets[target]), score_bound, kind, worst, most_nodes)
     return worst
+
+
+@dataclass(frozen=True)
+class _Peak:
+    """Where a bias is large."""
+
+    score: float
+    noise: float  # Its standard deviation, or its variance as a share of the largest.
+    target: float
+
+
+@dataclass(frozen=True)
+class _Quadrature:
+    """What the bias at a score is made of, by a rule over the noise that is refined until it settles."""
+
+    functions: ScoreFunctions
+    variance: float
+    record_radius: float
+    noise_norm: float
+    target_noise: TargetNoise
+
+    def biases(
+        self, scores: FloatArray, fraction: float, targets: tuple[float, ...], worst: Biases | None, most_nodes: int
+    ) -> FloatArray:
+        """Return the biases of some targets at scores, shape (targets, 2, scores), and raise the worst ones.
+
+        The noise of the score has a fraction of the largest variance.
+        """
+        functions, noise = self.functions, self.target_noise
+        norm = self.noise_norm * math.sqrt(fraction)
+        noise = noise if targets == noise.targets else replace(noise, targets=targets)
+        means, error = _settled_means(functions, scores[:, None], self.variance * float(fraction), noise, most_nodes)
+        found = np.empty((len(targets), 2, len(scores)))
+        for row, (target, mean) in enumerate(zip(targets, means, strict=True)):
+            found[row, 0] = np.abs(mean[0] - functions.loss(scores, target))
+            slope = np.abs(mean[1] - functions.slope(scores, target))
+            found[row, 1] = self.record_radius * slope + norm * np.abs(mean[2] - mean[3])
+        if worst is not None:
+            worst.include(loss_bias=largest(found[:, 0]), gradient_bias=largest(found[:, 1]), quadrature_error=error)
+        return found
+
+    def climb(self, peak: _Peak, bound: float, kind: int, worst: Biases, most_nodes: int) -> None:
+        """Look at the bias of the loss (kind 0) or of the gradient (1) around a peak, ever more closely."""
+        targets = self.target_noise.targets
+        reach, spread = 2 * bound / (_SCORES - 1), 1 / _VARIANCES if self.variance > 0 else 0.0
+        width = targets[1] - targets[0] if self.target_noise.between else 0.0
+        for _ in range(_ROUNDS):
+            scores = np.unique(np.clip(peak.score + reach * _FEW_STEPS, -bound, bound))
+            tried = np.array([peak.target])
+            if width > 0:
+                tried = np.unique(np.clip(peak.target + width * _TARGET_STEPS, targets[0], targets[-1]))
+            found = self.biases(scores, peak.noise, tuple(tried.tolist()), None, _NODES_OF_CLIMB)[:, kind]
+            row, place = np.unravel_index(np.argmax(np.nan_to_num(found, nan=0.0)), found.shape)
+            score, target = scores[[place]], float(tried[row])
+            shares = np.unique(np.clip(peak.noise + spread * _TARGET_STEPS, 0.0, 1.0)) if spread > 0 else [peak.noise]
+            sizes = [float(self.biases(score, one, (target,), None, _NODES_OF_CLIMB)[0, kind, 0]) for one in shares]
+            peak = _Peak(float(score[0]), float(shares[int(np.argmax(np.nan_to_num(sizes, nan=0.0)))]), target)
+            # Steps stay as they are where the largest is at an end of them.
+            inner = 0 < row < len(tried) - 1 or target in (targets[0], targets[-1]) or width == 0
+            reach, width, spread = (reach / 2, width / 2, spread / 2) if inner else (reach, width, spread)
+        self.biases(np.array([peak.score]), peak.noise, (peak.target,), worst, most_nodes)
 
 
 def largest(sizes: FloatArray) -> float:
@@ -302,23 +385,34 @@ def searched_biases(
     `enclosed` returns the loss at a target with the ranges of its derivatives, or None where they are not known; the
     rest is as for `score_biases`, and the target has no normal noise but what joins that of the score.
     """
-    deviation = math.sqrt(variance)
-    end = score_bound + _REACH * math.sqrt(variance + target_noise.joined)
-    scene = _ScoreScene(functions, record_radius, noise_norm, deviation, target_noise)
-    panels = [_panels(functions, enclosed(y), y, variance, end) for y in target_noise.seen]
-    inside = np.concatenate([*panels, [-score_bound, score_bound]])
+    deviation, noise = math.sqrt(variance), target_noise.of_range
+    end = score_bound + _REACH * math.sqrt(variance + noise.joined)
+
+    @functools.cache
+    def panels(outcome: float) -> FloatArray:
+        return _panels(functions, enclosed(outcome), outcome, variance, end)
+
+    scene = _ScoreScene(functions, record_radius, noise_norm, deviation, noise, panels)
+    inside = np.concatenate([*map(panels, noise.seen), [-score_bound, score_bound]])
     scores = np.unique(inside[np.abs(inside) <= score_bound])
     scores = np.unique(np.concatenate([scores, (scores[1:] + scores[:-1]) / 2]))
     worst = Biases()
     levels = np.array(_SHARES if variance > 0 else (0.0,))
     # The bias at each level, for the loss and the gradient of each target.
-    table = np.array([scene.biases(scores, deviation * level, panels, worst) for level in levels])
+    table = np.array([scene.biases(scores, deviation * level, noise.targets, worst) for level in levels])
+    for level in levels:
+        s, norm = (deviation * level) ** 2, noise_norm * level
+        functions.include_scales(worst, scores[:, None], s, noise.seen, record_radius, norm)
     step = np.maximum(np.gradient(scores) if len(scores) > 1 else np.zeros(1), 1e-9 * score_bound)
     for kind in (0, 1):
         for level, target, place in _peaks(table[:, :, kind], scores, float(step.max())):
-            scene.climb(
-                (scores[place], deviation * levels[level], step[place]), score_bound, target, kind, panels, worst
-            )
+            peak, width = _Peak(scores[place], deviation * levels[level], noise.targets[target]), step[place]
+            if noise.between:
+                peak, moved = scene.between(
+                    peak, score_bound, kind, panels=lambda y: _panels(functions, None, y, variance, end)
+                )
+                width = max(width, moved)
+            scene.climb(peak, width, score_bound, kind, worst)
     return worst
 
 
@@ -331,56 +425,61 @@ class _ScoreScene:
     noise_norm: float
     deviation: float
     target_noise: TargetNoise
+    panels: Callable[[float], FloatArray]  # The panels of the rule for a target that is seen.
 
     def biases(
-        self,
-        scores: FloatArray,
-        deviation: float,
-        panels: list[FloatArray],
-        worst: Biases,
-        *,
-        target: int | None = None,
+        self, scores: FloatArray, deviation: float, targets: Sequence[float], worst: Biases | None
     ) -> FloatArray:
-        """Return the biases at rising scores, shape (targets, 2, scores); raise the worst ones.
-
-        Of all targets, or of one of them.
-        """
+        """Return the biases of some targets at rising scores, shape (targets, 2, scores); raise the worst ones."""
         functions, s, noise = self.functions, deviation**2, self.target_noise
         norm = self.noise_norm * (deviation / self.deviation if self.deviation > 0 else 0.0)
-        places = range(len(noise.targets)) if target is None else [target]
-        shares = noise.shares[list(places)]
-        means: dict[int, FloatArray] = {}
-        for place in np.flatnonzero((shares != 0).any(axis=0)).tolist():
-            means[place] = _score_means(functions, noise.seen[place], s, scores, panels[place], noise.joined)
-        found = np.empty((len(shares), 2, len(scores)))
-        for row, (place, share) in enumerate(zip(places, shares, strict=True)):
-            mean = sum(share[outcome] * of for outcome, of in means.items() if share[outcome] != 0)
-            found[row, 0] = np.abs(mean[0] - functions.loss(scores, noise.targets[place]))
-            slope = self.record_radius * np.abs(mean[1] - functions.slope(scores, noise.targets[place]))
+        seen = [noise.seen_of(target) for target in targets]
+        means = {
+            outcome: _score_means(functions, outcome, s, scores, self.panels(outcome), noise.joined)
+            for outcome in dict.fromkeys(outcome for one in seen for outcome in one)
+        }
+        found = np.empty((len(targets), 2, len(scores)))
+        for row, (target, chances) in enumerate(zip(targets, seen, strict=True)):
+            mean = np.sum([chance * means[outcome] for outcome, chance in chances.items()], axis=0)
+            found[row, 0] = np.abs(mean[0] - functions.loss(scores, target))
+            slope = self.record_radius * np.abs(mean[1] - functions.slope(scores, target))
             found[row, 1] = slope + norm * np.abs(mean[2] - mean[3])
-        worst.include(loss_bias=largest(found[:, 0]), gradient_bias=largest(found[:, 1]))
-        for mean in means.values():
-            worst.include(quadrature_error=largest(mean[4]))
-        if target is None:
-            functions.include_scales(worst, scores[:, None], s, noise.seen, self.record_radius, norm)
+        if worst is not None:
+            worst.include(loss_bias=largest(found[:, 0]), gradient_bias=largest(found[:, 1]))
+            for mean in means.values():
+                worst.include(quadrature_error=largest(mean[4]))
         return found
 
-    def climb(
-        self,
-        centre: tuple[float, float, float],
-        bound: float,
-        target: int,
-        kind: int,
-        panels: list[FloatArray],
-        worst: Biases,
-    ) -> None:
+    def between(
+        self, peak: _Peak, bound: float, kind: int, *, panels: Callable[[float], FloatArray]
+    ) -> tuple[_Peak, float]:
+        """Return where the bias of the loss (kind 0) or of the gradient (1) is largest around a peak, of any target.
+
+        The number is how far off the score may still be.
+        `panels` are found without interval arithmetic, whose expressions take long to make for each target.
+        """
+        rough, targets = replace(self, panels=functools.cache(panels)), self.target_noise.targets
+        width = targets[1] - targets[0]
+        reach = width
+        for _ in range(_ROUNDS):
+            scores = np.unique(np.clip(peak.score + reach * _STEPS, -bound, bound))
+            tried = np.unique(np.clip(peak.target + width * _TARGET_STEPS, targets[0], targets[-1]))
+            found = np.nan_to_num(rough.biases(scores, peak.noise, tried.tolist(), None)[:, kind], nan=math.inf)
+            row, place = np.unravel_index(np.argmax(found), found.shape)
+            peak = _Peak(float(scores[place]), peak.noise, float(tried[row]))
+            # Both steps as they are where the largest is at an end of them.
+            inner = 0 < row < len(tried) - 1 or tried[row] in (targets[0], targets[-1])
+            width, reach = (width / 2, reach / 2) if inner else (width, reach)
+        return peak, reach
+
+    def climb(self, peak: _Peak, step: float, bound: float, kind: int, worst: Biases) -> None:
         """Look at the bias of the loss (kind 0) or of the gradient (1) around a peak, ever more closely."""
-        score, deviation, step = centre
+        score, deviation, target = peak.score, peak.noise, peak.target
         spread, noise_steps = 0.3 * deviation, _NOISE_STEPS
         for _ in range(_ROUNDS):
             scores = np.unique(np.clip(score + step * _STEPS, -bound, bound))
             tried = np.unique(np.clip(deviation + spread * noise_steps, 0.0, self.deviation))
-            found = np.array([self.biases(scores, level, panels, worst, target=target)[0, kind] for level in tried])
+            found = np.array([self.biases(scores, level, [target], worst)[0, kind] for level in tried])
             level, place = np.unravel_index(np.argmax(np.nan_to_num(found, nan=math.inf)), found.shape)
             score, deviation = float(scores[place]), float(tried[level])
             step, spread = step / 4, spread / 4

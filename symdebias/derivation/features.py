@@ -207,7 +207,7 @@ def by_feature(
     )
     return Derivation(
         program, symbols, exact, tuple(build.conditions), tuple(build.variance_conditions), blocks,
-        notes=labelled.notes, mixing=labelled.mixing, offsets=labelled.offsets,
+        notes=labelled.notes, mixing=labelled.mixing, offsets=labelled.offsets, no_variance=labelled.no_variance,
     )  # fmt: skip
 
 

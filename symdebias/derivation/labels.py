@@ -41,6 +41,11 @@ NEAREST = (
     "nearest to it there stands in its place"
 )
 
+NO_VARIANCE = (
+    "the corrected loss has infinite variance: it grows like exp({rate} |{target}|), and under noise of the target "
+    "whose tails fall like exp(-{tails:.4g} |{target}|) the mean of its square is infinite"
+)
+
 # Up to so many labels a loss is written out for each of them; beyond, kernels loop over them.
 _MOST_WRITTEN_OUT = 12
 # Longer expressions are not simplified.
@@ -74,6 +79,7 @@ class Labelled:
     # Of shape (k,): how far the mean of the corrected loss is from the loss, by label, where no parameter changes that.
     offsets: FloatArray | None = None
     pair: tuple[float, float] | None = None  # The values of a target of two, the lower first, that has no noise.
+    no_variance: str = ""  # Why the corrected loss has no finite variance, whatever the parameters; empty where it may.
 
 
 def without_correction(loss: Loss) -> Labelled:
@@ -365,6 +371,7 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
     target = loss.target
     if noise.is_gaussian:
         return Labelled(expression, target_variance=symbols.target_variance, variance=noise.variance)
+    refusal = ""
     if noise.tail_rate < math.inf:
         rate = growth_rate(expression, (target,))
         if not (rate.is_number and rate < noise.tail_rate):
@@ -372,8 +379,10 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
                 f"{expression} grows like exp({rate} |{target}|), and the noise of the target has no such moment: it "
                 f"ends at {noise.tail_rate:.4g}."
             )
+        if not 2 * rate < noise.tail_rate:
+            refusal = NO_VARIANCE.format(rate=rate, target=target, tails=noise.tail_rate)
     if noise.inverse_differences is not None:
-        return Labelled(difference_operator(expression, target, noise.inverse_differences))
+        return Labelled(difference_operator(expression, target, noise.inverse_differences), no_variance=refusal)
     if expression.is_polynomial(target):
         degree = int(sp.degree(_limits.expand(expression), target))
         if degree <= 3:
@@ -385,7 +394,7 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
         if len(coefficients) == 2:
             coefficients = (1, symbols.target_variance / 2)
         expression = differential_operator(stable.rewrite(expression), target, coefficients)
-        return Labelled(expression, variance=noise.variance)
+        return Labelled(expression, variance=noise.variance, no_variance=refusal)
     raise NoExactCorrectionError(
         f"the noise of the target has no finite inverse, and {expression} is no polynomial in {target}."
     )

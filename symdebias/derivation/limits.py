@@ -49,7 +49,9 @@ class Limits:
 
     @functools.cached_property
     def finite_variance(self) -> float:
-        """It has finite variance for a normal noise variance of the score below this."""
+        """It has finite variance for a normal noise variance of the score below this; 0 where it has it for none."""
+        if self.derivation.no_variance:
+            return 0.0
         return min(self.variance, self._of(self.derivation.variance_conditions))
 
     def _of(self, conditions: tuple[sp.Rel, ...]) -> float:
@@ -77,7 +79,7 @@ class Limits:
         """Return what kernels hold against what they compute of theta, so that the variance is finite."""
         if not self._is_of_scores:
             # A program of features has 0 where all is well, 1 without a variance and 2 without a correction.
-            return np.array([0.5, math.inf])
+            return np.array([0.0 if self.derivation.no_variance else 0.5, math.inf])
         return np.array([self.finite_variance, self.reach / 2])
 
     def require(self, theta: FloatArray, *, finite_variance: bool, at: str = "at this theta") -> None:
@@ -91,10 +93,17 @@ class Limits:
         broken = self.broken(theta, finite_variance=finite_variance)
         if broken is not None:
             error, said = broken
-            raise error(f"{at} {said}. Keep theta in a smaller ball, or release with less noise.")
+            remedy = "Keep theta in a smaller ball, or release with less noise."
+            if said == self.derivation.no_variance:
+                remedy = (
+                    "Release the target with less noise or with normal noise, or take a loss that grows more slowly."
+                )
+            raise error(f"{at} {said}. {remedy}")
 
     def broken(self, theta: FloatArray, *, finite_variance: bool) -> tuple[type[Exception], str] | None:
         """Return the error of a limit that theta breaks, and what is said of it; None where it breaks none."""
+        if finite_variance and self.derivation.no_variance:
+            return InfiniteVarianceError, self.derivation.no_variance
         if not self._is_of_scores:
             return self._broken_condition(theta, finite_variance=finite_variance)
         if self.is_unlimited and float(np.abs(theta).max(initial=0.0)) < _FAR:

@@ -146,6 +146,7 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         mixing=labelled.mixing,
         offsets=labelled.offsets,
         spherical=tuple(noise.group for noise in problem.spherical),
+        no_variance=labelled.no_variance,
     )
 
 

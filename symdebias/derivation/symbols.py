@@ -86,6 +86,8 @@ class Derivation:
         Whether kernels take the dense design instead of categories' codes.
     spherical : tuple of SphericalGroup
         The groups of columns whose noise is alike in all directions.
+    no_variance : str
+        Why it has no finite variance whatever the parameters, as a clause; empty where it may have.
     mixing, offsets : array or None
         What the correction does to labels that a channel hides; see `symdebias.derivation.labels.Labelled`.
     """
@@ -103,6 +105,7 @@ class Derivation:
     mixing: FloatArray | None = None
     offsets: FloatArray | None = None
     spherical: tuple[SphericalGroup, ...] = ()
+    no_variance: str = ""
 
     @property
     def expression(self) -> sp.Expr:

@@ -101,8 +101,8 @@ def compile_kernels(
         rule = rule_for(corrected)
         makes_weights = rule is not None and rule.power != 0
         ways = [(rule is None, weighted or makes_weights)]
-        # A penalty has what makes weights a column more in `m_estimate`; see `rule_for`.
-        if makes_weights and "m_estimate" in named:
+        # A penalty has what makes weights a column more; see `rule_for`.
+        if makes_weights:
             ways.append((True, weighted))
     kinds = [
         (kind, weighs)

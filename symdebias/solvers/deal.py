@@ -12,7 +12,7 @@ from symdebias.checks.mismatch import refuse_mismatch
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Ahead, Records
 from symdebias.solvers.held import holding
-from symdebias.solvers.offsets import as_offset, with_offset
+from symdebias.solvers.offsets import as_offset, exposure_gain, with_offset
 from symdebias.solvers.pilot import strides
 
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
@@ -111,13 +111,14 @@ def within_reach(corrected: CorrectedLoss, X: Any, y: Any, *, order: str) -> tup
 
 def checked_run(
     corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any,
-    is_part: bool = False,
-) -> tuple[CorrectedLoss, Records, float, dict[str, Any]]:  # fmt: skip
+    l2: float = 0.0, is_part: bool = False,
+) -> tuple[CorrectedLoss, Records, tuple[float, float], dict[str, Any]]:  # fmt: skip
     """Return the records that a descent takes, with their loss, and what to tell of an offset and of noise scales.
 
     An offset without another target and weights that stand for it is a column more, whose parameter the records hold.
-    So it is for records that are a part of a stream, unless another target alone stands for it. The number is what an
-    offset multiplies gradients and penalties with.
+    So it is for records that are a part of a stream, unless another target alone stands for it, and for counts with the
+    penalty `l2`, see `symdebias.solvers.offsets.rule_for`. The two numbers are what an offset multiplies gradients and
+    penalties with, and what steps of a given size are multiplied with for it where it does not.
 
     Raises
     ------
@@ -128,17 +129,20 @@ def checked_run(
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
     marked: dict[str, Any] = {} if offset is None else {"offset": True}
-    factor, is_held = 1.0, False
+    factor, stretch, is_held = 1.0, 1.0, False
     corrected = corrected.named_by(X)
     if noise_scale is not None:
         marked |= {"noise_scale": True}
     if offset is not None:
-        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, is_part=is_part)
+        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, l2=l2, is_part=is_part)
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True,
         ahead=None if corrected.is_resolved else Ahead(strides),
     )  # fmt: skip
     refuse_mismatch(corrected, run, has_offset=offset is not None)
     if is_held:
-        corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)
-    return corrected, run, factor, marked
+        known = as_offset(offset, len(run))
+        if not is_part:
+            stretch = exposure_gain(corrected, known, sample_weight)
+        corrected, run = holding(corrected, run, known, at_a_glance=True)
+    return corrected, run, (factor, stretch), marked

@@ -73,6 +73,24 @@ def rule_for(corrected: CorrectedLoss, l2: float = 0.0) -> Offset | None:
     return None if hidden or (l2 and rule is not None and rule.power != 0) else rule
 
 
+def exposure_gain(corrected: CorrectedLoss, known: FloatArray, sample_weight: Any) -> float:
+    """Return what weights that stand for an offset, shape (n,), would multiply the mean gradient with; 1 without any.
+
+    It is for steps whose size is given: they are as long where such an offset is a column more.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The weights do not fit, or all are 0 beside the largest.
+    """
+    rule = rule_for(corrected)
+    if rule is None or rule.power == 0:
+        return 1.0
+    largest = rule.largest(known)
+    weights, total = moved_weights(rule, known, sample_weight, largest)
+    return total / float(weights.sum()) / rule.weight(largest)
+
+
 def moved_target(rule: Offset, y: Any, known: FloatArray) -> FloatArray:
     """Return what stands for targets with an offset, shape (n,).
 

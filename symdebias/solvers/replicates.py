@@ -260,7 +260,7 @@ def sgd_replicates(
             "fit.corrected of a first fit by m_estimate or sgd, or corrected.resolve(radius=, score_variance=, n=)."
         )
     corrected, X, y = within_reach(corrected, X, y, order=order)
-    corrected, run, factor, marked = checked_run(
+    corrected, run, (factor, _), marked = checked_run(
         corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )
     with one_thread(), kept(checkpoint) as journal:

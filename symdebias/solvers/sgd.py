@@ -41,7 +41,7 @@ from symdebias.solvers.pilot import pilot_of, strides
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import MOST_STAGES, MOVED, ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import StepSize, rule_told
+from symdebias.solvers.step_sizes import StepSize, is_learned, rule_told
 from symdebias.solvers.stops import explain_overflow, remedy_of
 from symdebias.solvers.training import Reached, Training
 
@@ -136,7 +136,8 @@ def sgd(
     offset : array of shape (n,), optional
         A known term of the score, without noise, for every loss of one score; see `m_estimate`. `l2`, `radius`,
         `smoothing` and `start` are those of the other parameters. Where it is a column that is held, as for losses of
-        labels, columns in memory are copied beside it.
+        labels and for counts with `l2`, columns in memory are copied beside it. Steps of a given size along the
+        gradient of counts are those of the mean over exposures, with `l2` or without.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
@@ -277,8 +278,8 @@ def _trained(
     patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
     rng = generator(random_state)
     corrected, X, y = within_reach(corrected, X, y, order=order)
-    corrected, run, factor, marked = checked_run(
-        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset,
+    corrected, run, (factor, stretch), marked = checked_run(
+        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, l2=l2,
         is_part=is_stream,
     )  # fmt: skip
     l2 *= factor
@@ -298,7 +299,10 @@ def _trained(
         journal.begin(described(corrected, run, arguments))
         run = replace(run, journal=journal)
     if after is not None:
-        begin, step_size, factor = after.descent.theta.copy(), after.step_size, after.gain
+        begin, step_size, stretch = after.descent.theta.copy(), after.step_size, after.gain
+    elif is_learned(step_size):
+        # Steps that are learned are of the size that these records ask for.
+        stretch = 1.0
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(own) // scores)
     run.read_ahead(*(() if corrected.is_resolved else strides(run.present)))
@@ -310,7 +314,7 @@ def _trained(
     training = Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
-        journal=journal, has_pilot=not corrected.is_resolved, gain=factor,
+        journal=journal, has_pilot=not corrected.is_resolved, gain=factor * stretch, stretch=stretch,
         lengths=Lengths.of(corrected, run, metric) if corrected.is_resolved else None,
     )  # fmt: skip
     descents = _Descents(

@@ -75,6 +75,8 @@ class Training:
         Whether a pilot has compiled the pass of derivatives: then no kernel for gradients is needed.
     gain : float
         As for `Reached`.
+    stretch : float
+        What steps of a given size are multiplied with, for an offset that does not multiply the gradients.
     lengths : Lengths or None
         What it measures of the records that it reads.
     """
@@ -97,6 +99,7 @@ class Training:
     journal: Checkpoint | None = None
     has_pilot: bool = False
     gain: float = 1.0
+    stretch: float = 1.0
     lengths: Lengths | None = None
 
     def size(self, run: Records) -> tuple[int, int]:
@@ -169,8 +172,8 @@ class _Steps:
                 run, training.step_size, begin, training.penalty, training.metric, training.batch_size, total,
                 radius=training.bound, smoothed=bool(len(training.smoothing)), has_pilot=training.has_pilot,
             )  # fmt: skip
-        first, gain = (0, 1.0) if after is None else (after.descent.all_steps, training.gain)
-        sizes = gain * step_sizes(step_size, first=first, count=total, l2=training.l2 * gain)
+        first, stretch = 0 if after is None else after.descent.all_steps, training.stretch
+        sizes = stretch * step_sizes(step_size, first=first, count=total, l2=training.l2 * stretch)
         weight = run.total / n if after is None else after.weight
         return cls(step_size, scaling, sizes, weight, cls._kernel(training, run, scaling))
 

@@ -265,3 +265,52 @@ def test_a_fit_that_runs_into_a_limit_says_which():
     noised, y = records_of([0.5, 0.2], [1.4, 0.0], seed=1)
     with pytest.raises(DivergenceError, match=r"lies beyond a limit: a whole step on the largest parameter of s, "):
         sd.m_estimate(sd.debias(loss("location and log scale"), FREE), noised, y)
+
+
+T1, X1 = sp.symbols("t1 x1", real=True)
+# Under Laplace noise of the scale b of the target the square of exp(y - u) has a mean for b < 1/2, itself for b < 1.
+TARGETS = {
+    "one score": sd.Loss(sp.exp(Y - M) - (Y - M), score=M, target=Y),
+    "two scores": sd.Loss(sp.exp(Y - M) - (Y - M) + (S - Y) ** 2, score=(M, S), target=Y),
+    "features": sd.Loss.of_features(
+        sp.exp(Y - T1 * X1 - T1**2 * X1**2) - Y + T1**2, features=[X1], parameters=[T1], target=Y
+    ),
+}
+
+
+@pytest.mark.in_turn
+@pytest.mark.filterwarnings("ignore::symdebias.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", TARGETS)
+def test_fits_are_refused_where_the_noise_of_the_target_leaves_no_variance(name):
+    rng = np.random.default_rng(0)
+    column = rng.uniform(-1, 1, (400, 1))
+    target = column[:, 0] + 0.5 * rng.normal(size=400)
+    steps = {"step_size": 1e-3}
+    for scale, has_variance in ((0.2, True), (0.45, True), (0.55, False), (0.9, False)):
+        release = sd.Release(target=sd.LaplaceMechanism.from_scale(scale), noiseless=("x1",))
+        corrected = sd.debias(TARGETS[name], release, method="exact")
+        assert corrected.certify(theta_radius=0.5).finite_variance is has_variance
+        assert np.isfinite(corrected.loss(np.zeros((2, 1) if name == "two scores" else 1), column, target)).all()
+        noised = target + rng.laplace(scale=scale, size=400)
+        if has_variance:
+            assert not sd.sgd_replicates(corrected, column, noised, [steps]).errors
+            continue
+        for solver, settings, options in (
+            (sd.m_estimate, (), {}),
+            (sd.sgd, (), steps),
+            (sd.sgd_replicates, ([steps],), {}),
+        ):
+            with pytest.raises(InfiniteVarianceError, match=r"grows like exp\(1 \|y\|\), .* Release the target with"):
+                solver(corrected, column, noised, *settings, **options)
+
+
+def test_what_has_no_variance_is_not_chosen_where_a_surrogate_has_one():
+    for scale, method in ((0.45, "exact"), (0.55, "surrogate"), (1.2, "surrogate")):
+        release = sd.Release(sd.GaussianMechanism.from_scale(0.3), sd.LaplaceMechanism.from_scale(scale))
+        found = sd.debias(TARGETS["one score"], release)
+        assert found.method == method
+        assert ("has infinite variance" in found.reason) == (scale == 0.55)
+    # None of two scores.
+    found = sd.debias(TARGETS["two scores"], sd.Release(target=sd.LaplaceMechanism.from_scale(0.55), noiseless=("x1",)))
+    assert found.method == "exact"
+    assert "there is no surrogate, though by the exact correction" in found.reason
