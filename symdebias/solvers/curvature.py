@@ -139,8 +139,9 @@ def least_curvature(
     n = records.present
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
-    part = records.looked_at
     stride, tested = stride_to(LOOKED_AT, n), stride_to(TESTED_RECORDS, n)
+    # Of a known Hessian they tell the spread alone, by two gradients.
+    part = records.looked_at if hessian is None else records.tested
     while True:
         look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian

@@ -17,13 +17,14 @@ from symdebias.exceptions import DivergenceError
 from symdebias.inference import critical_value, critical_values
 from symdebias.losses.shifts import centred, ignores_shifts
 from symdebias.noise import ChannelNoise
-from symdebias.records import LOOKED_AT, TESTED_RECORDS, Derivatives, Records, stride_to
+from symdebias.records import LOOKED_AT, Derivatives, Records
 from symdebias.solvers.curvature import error_along
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import is_allowed
 from symdebias.solvers.quadratic_pilot import estimated_multiplier
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.solvers.surrogate_error import MeanError
+from symdebias.solvers.uncertain_curvature import telling
 from symdebias.transforms.surrogate import Design
 
 # The level of the intervals that are looked at, and how far their ends are looked for, in standard errors; as many
@@ -57,9 +58,6 @@ _ALIKE = 0.025
 _OF_THE_LOSS, _ERRORS, _STILL_BENT, _LONGER, _STEP = (0.8, 1.25), 2.0, 0.7, 1.25, 0.05
 # From where no more of a fall is left, steps arrive, and no other begin is looked at.
 _NEAR = 100.0
-# Where the curvature is uncertain, a part of the records has another shape: so many of them are taken, or as many fewer
-# as there are parameters, but no fewer than are tested.
-_MOST, _MOST_NUMBERS = 100_000, 500_000
 
 
 def levelling_of(
@@ -142,11 +140,13 @@ def levelling_of(
     # way.
     correction = records.correction
     has_own_variance = isinstance(correction.release.target_noise, ChannelNoise) or bool(correction.design.categorical)
-    part = records.tested
-    some = records.looked_at if LOOKED_AT >= _FOR_EACH * len(theta) else part
+    if curving is None:
+        some = records.looked_at if LOOKED_AT >= _FOR_EACH * len(theta) else records.tested
+        part = records.tested
+    else:
+        # A score may be straight by a few of these and bent by all.
+        some = part = telling(records, len(theta))
     few = _Shape(some, theta, penalty, with_meat=has_own_variance)
-    if curving is not None:
-        part = records.thinned(stride_to(max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // len(theta))), records.present))
     many = _Shape(part, theta, penalty, with_meat=has_own_variance or curving is not None)
     is_less_bias = designs is not None and designs.levels_off(many)
     found = np.zeros((len(theta), 2))

@@ -5,10 +5,22 @@ import math
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.records import Records
+from symdebias._rows import parts_of
+from symdebias.records import TESTED_RECORDS, Records, stride_to
 
 # Along a parameter whose curvature is more standard errors than this, intervals would be longer by some 2%.
 CERTAIN_CURVATURE = 10.0
+# Where the curvature is uncertain a part of the records has another one, and few of them may have most of its variance:
+# so many are looked at, or as many fewer as there are parameters, but no fewer than are tested.
+_MOST, _MOST_NUMBERS = 100_000, 500_000
+# Numbers of gradients that are there at a time.
+_NUMBERS = 2**16
+
+
+def telling(records: Records, parameters: int) -> Records:
+    """Return the records on which it is looked at how uncertain the curvature along so many parameters is."""
+    count = max(TESTED_RECORDS, min(_MOST, _MOST_NUMBERS // parameters))
+    return records.thinned(stride_to(count, records.present))
 
 
 def variance_of_curvature(
@@ -39,48 +51,51 @@ def variance_of_curvature(
     -----
     With h = H^-1 e_j, k = V e_j/V_jj, records' gradients g_i and Hessians H_i, the score h'g of records is tested at
     theta + s k: its mean is s to first order, and its variance that of h'(g_i + s H_i k). So a = 2 cov(h'g_i,
-    h'H_i k) se/var(h'g_i) and b = var(h'H_i k) se^2/var(h'g_i). Some thousand records tell these two numbers.
+    h'H_i k) se/var(h'g_i) and b = var(h'H_i k) se^2/var(h'g_i). Many records tell these two numbers.
     """
-    part = records.looked_at
-    weights = part.relative_weights
+    part = telling(records, len(theta))
+    places = [place for place, variance in enumerate(np.diag(covariance)) if variance > 0]
+    scores = np.linalg.inv(hessian)[:, places]
+    halves = covariance[:, places] / (2 * np.sqrt(np.diag(covariance)[places]))
+    sums, products = np.zeros((len(places), 2)), np.zeros((len(places), 2, 2))
     found = np.zeros((len(theta), 2))
-
-    def moved(move: FloatArray) -> FloatArray:
-        # The pass of second derivatives is compiled where there are standard errors.
-        return np.asarray(weights * part.gradients(theta + move, slice(None), by_derivatives=True))
-
     with np.errstate(all="ignore"):
-        gradients = moved(np.zeros(len(theta)))
-        for place, variance in enumerate(np.diag(covariance)):
-            if not variance > 0:
-                continue
-            error = math.sqrt(variance)
-            score = np.linalg.solve(hessian, np.eye(len(theta))[place])
-            move = covariance[:, place] / error
-            changes = (moved(move / 2) - moved(-move / 2)) @ score
-            found[place] = curving_of(gradients @ score, changes)
+        for rows in parts_of(len(part), len(theta), _NUMBERS):
+            some = part.taken(rows)
+
+            def moved(move: FloatArray, some: Records = some) -> FloatArray:
+                # The pass of second derivatives is compiled where there are standard errors.
+                return some.gradients(theta + move, slice(None), by_derivatives=True)
+
+            weights = some.weights if len(some.weights) else 1.0
+            plain = moved(np.zeros(len(theta))) @ scores
+            for place, (half, score) in enumerate(zip(halves.T, scores.T, strict=True)):
+                both = weights * np.stack([plain[:, place], (moved(half) - moved(-half)) @ score])
+                sums[place] += both.sum(axis=1)
+                products[place] += both @ both.T
+        means = sums / part.total
+        of_weights = part.total**2 / len(part)
+        for place, mean, product in zip(places, means, products, strict=True):
+            spread = product / of_weights - np.multiply.outer(mean, mean)
+            found[place] = curving_by(spread[0, 0], spread[0, 1], spread[1, 1])
     return found
 
 
-def curving_of(plain: FloatArray, changes: FloatArray) -> tuple[float, float]:
+def curving_by(variance: float, together: float, of_changes: float) -> tuple[float, float]:
     """Return a and b of `variance_of_curvature` for one parameter, both 0 where the curvature is certain enough.
 
     Parameters
     ----------
-    plain, changes : array of shape (n,), float64
-        h'g_i, and se h'H_i k: how h'g_i changes by a standard error.
+    variance, of_changes : float
+        The variances over records of h'g_i, and of se h'H_i k: of how h'g_i changes by a standard error.
+    together : float
+        The covariance of both.
 
     Examples
     --------
-    >>> curving_of(np.array([1.0, -1.0]), np.array([0.5, -0.5]))
+    >>> curving_by(1.0, 0.5, 0.25)
     (1.0, 0.25)
     """
-    together = float(np.mean((plain - plain.mean()) * (changes - changes.mean())))
-    return curving_by(float(np.var(plain)), together, float(np.var(changes)))
-
-
-def curving_by(variance: float, together: float, of_changes: float) -> tuple[float, float]:
-    """Return what `curving_of` does, by the variances of its numbers and by their covariance, `together`."""
     bend = of_changes / variance if variance > 0 else math.nan
     if not bend > CERTAIN_CURVATURE**-2:
         return 0.0, 0.0

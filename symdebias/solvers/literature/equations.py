@@ -338,7 +338,7 @@ class Problem:
         return found
 
     def _curving(self, covariance: FloatArray, influence: OfRows, changes: RowsAt) -> FloatArray:
-        """Return what `curving_of` does of each parameter, shape (Q, 2)."""
+        """Return what `curving_by` says of each parameter, shape (Q, 2)."""
         some = [place for place, variance in enumerate(np.diag(covariance)) if variance > 0]
 
         def products(rows: slice) -> tuple[FloatArray]:
