@@ -225,27 +225,46 @@ def are_in_runs(count: int, stride: int) -> bool:
 
 
 def spread(count: int, stride: int) -> slice | IntegerArray:
-    """Return the places of one in so many of all rows: the first of each `stride`, or runs of neighbours of many.
+    """Return the places of one in so many of all rows: one of each `stride`, or runs of neighbours of many.
+
+    Which one of a stride is taken changes as by chance from one to the next: tables have periods, as where the same
+    months follow on one another, and every twelfth row has one month alone.
 
     Parameters
     ----------
     count : int
         The number of all rows.
     stride : int
-        One in so many is taken.
+        One in so many is taken; all, as a slice, for 1.
 
     Examples
     --------
-    >>> spread(100, 40)
-    slice(None, None, 40)
+    >>> spread(100, 20)
+    array([16, 37, 52, 72, 81])
     >>> spread(1_000_000, 10)[14:18]
-    array([ 14,  15, 160, 161])
+    array([110, 111, 272, 273])
     """
-    return runs(count, stride) if are_in_runs(count, stride) else slice(None, None, stride)
+    if are_in_runs(count, stride):
+        return runs(count, stride)
+    return slice(None) if stride <= 1 else _drawn(np.arange(-(-count // stride)), stride, count)
+
+
+def _drawn(groups: IntegerArray, stride: int, count: int, first: int = 0) -> IntegerArray:
+    """Return the place that is taken of each of some groups of so many: one as good as drawn, the same in every call.
+
+    Those of another `first` are others. Of a last group that is not complete it is the first itself.
+    """
+    # The numbers of groups, mixed (Steele, Lea & Flood 2014, splitmix64): no period of a table is in step with them.
+    mixed = (groups.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
+    turns = (mixed >> np.uint64(33)) % np.uint64(stride)
+    within = np.where((groups + 1) * stride > count, first, (first + turns.astype(np.int64)) % stride)
+    return np.asarray(groups * stride + within)
 
 
 def runs(count: int, stride: int, first: int = 0) -> IntegerArray:
-    """Return the places of runs of neighbours among rows, one run in so many.
+    """Return the places of runs of neighbours among rows, one run in so many, as in `spread`.
 
     Parameters
     ----------
@@ -254,9 +273,10 @@ def runs(count: int, stride: int, first: int = 0) -> IntegerArray:
     stride : int
         How many runs there are to each that is taken.
     first : int
-        The first run that is.
+        Which runs are taken: those of different numbers below the stride are different ones, and all together all.
     """
-    places = np.add.outer(np.arange(first * _RUN, count, stride * _RUN), np.arange(_RUN)).ravel()
+    begins = _RUN * _drawn(np.arange(len(range(first * _RUN, count, stride * _RUN))), stride, count // _RUN, first)
+    places = np.add.outer(begins, np.arange(_RUN)).ravel()
     # The last may be short.
     return places[: np.searchsorted(places, count)]
 
@@ -275,13 +295,17 @@ class Runs:
     stride: int
 
     def __len__(self) -> int:
-        whole, rest = divmod(self.count, self.stride * _RUN)
-        return whole * _RUN + min(_RUN, rest)
+        groups, rest = divmod(self.count, self.stride * _RUN)
+        return groups * _RUN + min(_RUN, rest)
 
     def __getitem__(self, rows: slice | IntegerArray) -> IntegerArray:
         """Return the places in some places of these."""
         found = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        return np.asarray(found + found // _RUN * (_RUN * (self.stride - 1)))
+        return np.asarray(_RUN * self._begun(found // _RUN) + found % _RUN)
+
+    def _begun(self, places: IntegerArray) -> IntegerArray:
+        """Return which runs of all some of these are."""
+        return _drawn(places, self.stride, self.count // _RUN)
 
     def copied(self, array: np.ndarray[Any, Any], rows: slice) -> FloatArray:
         """Return the rows of an array in consecutive ones of these places, float64, C order, copied run by run.
@@ -295,15 +319,19 @@ class Runs:
         """
         start, stop, _ = rows.indices(len(self))
         found = np.empty((stop - start, *array.shape[1:]))
-        period = _RUN * self.stride
         first, last = -(-start // _RUN), stop // _RUN
         if first >= last:
             found[:] = array[self[rows]]
             return found
-        shape, strides = (last - first, _RUN, *array.shape[1:]), (period * array.strides[0], *array.strides)
-        runs = np.lib.stride_tricks.as_strided(array[first * period :], shape, strides, writeable=False)
+        shape, strides = (len(array) // _RUN, _RUN, *array.shape[1:]), (_RUN * array.strides[0], *array.strides)
+        runs, own = np.lib.stride_tricks.as_strided(array, shape, strides, writeable=False), np.arange(first, last)
         begin, end = first * _RUN - start, last * _RUN - start
-        found[begin:end].reshape(shape)[:] = runs
+        into = found[begin:end].reshape(len(own), *shape[1:])
+        if array.dtype == found.dtype and array.flags.c_contiguous:
+            # Another mode would copy once more.
+            runs.take(self._begun(own), axis=0, out=into, mode="clip")
+        else:
+            into[:] = runs[self._begun(own)]
         found[:begin], found[end:] = array[self[start : first * _RUN]], array[self[last * _RUN : stop]]
         return found
 

@@ -342,8 +342,19 @@ def test_rows_that_are_spread_are_one_in_so_many(count, stride):
     assert np.all(np.diff(places) > 0)
     assert abs(len(places) - count / stride) < 16
     # Many stand in runs of neighbours, and no part of the rows is without some.
-    assert np.all(np.diff(places, prepend=0, append=count) <= 16 * stride)
+    assert np.all(np.diff(places, prepend=0, append=count) <= 2 * 16 * stride)
     assert (np.median(np.diff(places)) == 1) == (count >= 30_000 * stride)
+
+
+@pytest.mark.parametrize("period", [2, 5, 12, 25, 100])
+@pytest.mark.parametrize(
+    ("count", "stride"), [(50_000, 5), (120_000, 12), (250_000, 25), (1_000_000, 100), (2_000_000, 10)]
+)
+def test_rows_that_are_spread_are_in_step_with_no_period(count, stride, period):
+    """A stride in step with the period leaves shares of 0; the limit is five standard errors of rows by chance."""
+    places = np.arange(count)[spread(count, stride)]
+    shares = period * np.bincount(places % period, minlength=period) / len(places)
+    assert np.all(np.abs(shares - 1) < 5 * np.sqrt(period / len(places) * (16 if len(places) >= 30_000 else 1)))
 
 
 def test_runs_part_the_rows():
@@ -518,7 +529,7 @@ def test_parts_that_are_read_where_they_are_tell_what_copied_ones_do(released):
     # Where every second record has no weight, they are among the others.
     odd = corrected.records(X, y, sample_weight=np.arange(len(X)) % 2.0)
     some = odd.spaced(3)
-    assert np.array_equal(some.matrix[:], X[1::2][::3])
+    assert np.array_equal(some.matrix[:], X[1::2][spread(len(X) // 2, 3)])
     assert some.weights.min() == 1
     assert (records.present, odd.present) == (len(X), len(X) // 2)
     # A sample of all of them has none of the others, and as many as without these.

@@ -648,3 +648,19 @@ def test_more_iterates_than_steps_are_all_of_them():
     with pytest.warns(sd.ConvergenceWarning):
         fit = sd.sgd(corrected, X, X @ [1.0, -1.0], batch_size=100, record=10**12, random_state=0)
     assert fit.history.steps.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("count", "waves"), [(50_000, 5), (40_000, 4)])
+def test_waves_of_a_panel_one_after_another_are_no_period_of_what_is_looked_at(count, waves):
+    """Every fifth record of 50,000 is looked at: of five waves that follow on one another they are of the first."""
+    rng = np.random.default_rng(count)
+    last = (np.arange(count) % waves == waves - 1).astype(float)
+    x = rng.normal(size=count)
+    y = np.where(rng.random(count) < 1 / (1 + np.exp(-(0.8 * x + last - 0.5))), 1.0, -1.0)
+    release = sd.Release({"x": sd.GaussianMechanism.from_scale(0.4)}, noiseless=("last",), fit_intercept=True)
+    corrected = sd.debias(sd.losses.exponential(), release)
+    X = np.column_stack([x + 0.4 * rng.normal(size=count), last])
+    fit = sd.m_estimate(corrected, X, y)
+    found = sd.sgd(corrected, X, y, random_state=0, epochs=3, average=0.5, covariance="plug-in")
+    assert np.all(np.abs(found.theta - fit.theta) < 1.5 * fit.standard_errors)
+    np.testing.assert_allclose(found.standard_errors, fit.standard_errors, rtol=0.05)
