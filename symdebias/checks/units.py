@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._rows import Rows, has_any_row
+from symdebias._rows import Rows, has_any_row, spread
 from symdebias.checks.records import (
     fourth_moment,
     least_chance_outside,
@@ -66,9 +66,9 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
         return
     if isinstance(weights, np.ndarray) and len(weights) and not weights.all():
         present = np.flatnonzero(weights)
-        looked_at = matrix[present[:: -(-len(present) // _LOOKED_AT)]]
+        looked_at = matrix[present[spread(len(present), -(-len(present) // _LOOKED_AT))]]
     else:
-        looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
+        looked_at = matrix[spread(len(matrix), -(-len(matrix) // _LOOKED_AT))]
     _refuse_constants(looked_at, noised)
     private = [one for one in noised if one[1].guarantee is not None]
     limit = math.log(_FALSE_ALARMS)

@@ -17,7 +17,7 @@ from symdebias.assessment.variance import evaluated
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.evaluation.error_law import ErrorLaw
-from symdebias.evaluation.records import Records, at_equal_distances
+from symdebias.evaluation.records import Records, places_over
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.inference import FEWEST_DECIDE
 from symdebias.transforms.quadrature import hermite
@@ -125,7 +125,7 @@ class _Law:
         if loss.expression.is_polynomial(*loss.scores):
             return None
         # Those at hand, where records lie elsewhere.
-        few = at_equal_distances(records.weights, _LOOKED_AT, at_least=True)
+        few = places_over(records.weights, _LOOKED_AT, at_least=True)
         limits = correction.limits
         noise = np.full((1, 1), limits.normal_score_variance(theta))
         if records.scales is not None:
@@ -151,7 +151,7 @@ class _Law:
         inflation = math.sqrt(mean / median) if median > 0 else math.inf
         if records.scales is None:
             # What the tails of true scores are like takes more of them.
-            many = at_equal_distances(records.weights, _STAND_INS, at_least=True)
+            many = places_over(records.weights, _STAND_INS, at_least=True)
             scores, target = every.taken(many).estimates[:, None], records.target[many][:, None]
         return cls(correction, scores, np.asarray(target, dtype=np.float64), noise, records.effective, inflation)
 

@@ -11,7 +11,7 @@ from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_option
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
-from symdebias.evaluation.records import OF_CLASSES, Records, at_equal_distances, is_softmax, scores_of
+from symdebias.evaluation.records import OF_CLASSES, Records, is_softmax, places_over, scores_of
 from symdebias.exceptions import SymdebiasError
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
@@ -187,7 +187,7 @@ def _has_labels(model: Any, records: Records) -> bool:
         return Predictor.of(model).predicts == "label"
     noise = records.release.target_noise
     if noise is None and not isinstance(model, Fit):
-        found = np.unique(records.target[at_equal_distances(records.weights, _LOOKED_AT)])
+        found = np.unique(records.target[places_over(records.weights, _LOOKED_AT)])
         if len(found) == 2 and len(found := np.unique(np.concatenate(list(records.over_parts(_values))))) == 2:
             raise ValueError(
                 f"all targets are {found[0]:g} or {found[1]:g}, and parameters alone do not say whether these are "

@@ -1,6 +1,6 @@
 """Released records that lie in parts: read block by block, or where they are, in each pass over them.
 
-What is asked of all records goes from part to part, and sums come back. Some records are kept, at equal distances among
+What is asked of all records goes from part to part, and sums come back. Some records are kept, spread over
 all with weight: quantiles of scores are told from them, and what a metric needs to be set up.
 """
 
@@ -24,7 +24,7 @@ from symdebias._arrays import (
 )
 from symdebias._rows import Rows, counted_from, read_together, require_as_many
 from symdebias.codegen.parallel import over_items
-from symdebias.evaluation.records import ROWS, SAMPLED, Records, at_equal_distances, distance_of, release_of
+from symdebias.evaluation.records import ROWS, SAMPLED, Records, places_over, release_of, spread_over
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 
@@ -58,7 +58,7 @@ class PartedRecords(Records):
     weight, square : float
         The sums of their weights and of the squares of these.
     every : int or array of int
-        How far those at hand are from each other among all, or the places of all of them.
+        1 where all are at hand, or the places of those that are among all.
     fetch : callable
         Returns few of them, as records by themselves.
     """
@@ -82,7 +82,7 @@ class PartedRecords(Records):
         every: int | IntegerArray,
         fetch: Callable[[], Records],
     ) -> Self:
-        """Return records of which some, at equal distances, are at hand."""
+        """Return records of which some, from everywhere, are at hand."""
         return cls(**_fields(some), parts=parts, count=count, weight=weight, square=square, every=every, fetch=fetch)
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class PartedRecords(Records):
 
     @functools.cached_property
     def few(self) -> Records:
-        """Some thousand at equal distances, as records by themselves; fetched where a metric asks for them."""
+        """Some thousand from everywhere, as records by themselves; fetched where a metric asks for them."""
         assert self.fetch is not None
         return self.fetch()
 
@@ -232,7 +232,7 @@ class _Blocks:
         def said(one: tuple[int, dict[str, Any]]) -> tuple[Any, ...]:
             start, read = one
             with counted_from(start):
-                # Of weights those of records at equal distances told enough.
+                # Of weights those of records from everywhere told enough.
                 block = self._checked(read, start, knows_weights=True)
                 return (work(block),) if block.weights.any() else ()
 
@@ -298,10 +298,10 @@ def checked_records(
         None if noise_scale is None else np.asarray(noise_scale),
         functools.partial(_checked, model=model, release=release, target_values=target_values),
     )
-    places: slice | IntegerArray = slice(None, None, distance_of(count, SAMPLED))
+    places = spread_over(count, SAMPLED)
     if blocks.weights is not None:
-        places = at_equal_distances(blocks.weights, SAMPLED)
-    every = places.step if isinstance(places, slice) else places
+        places = places_over(blocks.weights, SAMPLED)
+    every = 1 if isinstance(places, slice) else places
     with counted_from(0, every=every):
         some = blocks.rows(places)
     weight, square = float(count), float(count)

@@ -24,7 +24,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
-from symdebias._rows import Rows, without_far
+from symdebias._rows import Rows, spread, without_far
 from symdebias._table_rows import first_row
 from symdebias._tails import LongTails, farthest, tail_count
 from symdebias.checks.targets import labels_off
@@ -71,7 +71,7 @@ OF_ONE_NOISE = (
 )
 # Metrics by name of models with a score for each class.
 OF_CLASSES = ("accuracy", "log_loss")
-# Records that quantiles of scores are told from, at equal distances among all; those that are judged at a time; and
+# Records that quantiles of scores are told from, spread over all; those that are judged at a time; and
 # those that tell what another label would do.
 SAMPLED, ROWS, FEW = 2**17, 2**16, 10_000
 
@@ -283,13 +283,13 @@ class Records:
 
     @property
     def some(self) -> slice | IntegerArray:
-        """Records at equal distances that quantiles are told from; all those of weight unless they are many."""
-        return at_equal_distances(self.weights, SAMPLED)
+        """Records from everywhere that quantiles are told from; all those of weight unless they are many."""
+        return places_over(self.weights, SAMPLED)
 
     @property
     def few(self) -> "Records":
-        """Some thousand of those with weight, at equal distances, as records by themselves."""
-        return self.only(at_equal_distances(self.weights, FEW))
+        """Some thousand of those with weight, from everywhere, as records by themselves."""
+        return self.only(places_over(self.weights, FEW))
 
     def only(self, rows: Any, *, reads: bool = True) -> "Records":
         """Return some records, by a slice or their numbers; without `reads` tables are read when they are asked for."""
@@ -723,16 +723,16 @@ def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:
     return np.asarray(parts[present] / np.maximum(1 - shares[present], np.finfo(float).eps))
 
 
-def at_equal_distances(weights: FloatArray, count: int, *, at_least: bool = False) -> slice | IntegerArray:
-    """Return the places of so many of the records with weight at most, or at least, at equal distances among these."""
+def places_over(weights: FloatArray, count: int, *, at_least: bool = False) -> slice | IntegerArray:
+    """Return the places of so many of the records with weight at most, or at least, spread over all of these."""
     present = int(np.count_nonzero(weights))
-    step = slice(None, None, distance_of(present, count, at_least=at_least))
-    return step if present == len(weights) else np.flatnonzero(weights)[step]
+    some = spread_over(present, count, at_least=at_least)
+    return some if present == len(weights) else np.flatnonzero(weights)[some]
 
 
-def distance_of(records: int, count: int, *, at_least: bool = False) -> int:
-    """Return how far so many of the records at most, or at least, are from each other."""
-    return max(1, records // count if at_least else -(-records // count))
+def spread_over(records: int, count: int, *, at_least: bool = False) -> slice | IntegerArray:
+    """Return the places of so many records at most, or at least, spread over all, as `symdebias._rows.spread` does."""
+    return spread(records, max(1, records // count if at_least else -(-records // count)))
 
 
 def pull_of(share: float) -> float:

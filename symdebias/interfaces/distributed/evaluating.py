@@ -37,7 +37,7 @@ from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
-from symdebias.evaluation.records import FEW, SAMPLED, Records, distance_of, release_of
+from symdebias.evaluation.records import FEW, SAMPLED, Records, release_of, spread_over
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
 from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import SymdebiasError
@@ -542,13 +542,15 @@ def _checked_records(
     counts, present, weights, squares, labels = zip(*(said[place] for place in full), strict=True)
     if clusters is not None:
         require_clusters(len(np.unique(np.concatenate(labels))))
-    before = np.cumsum([0, *present[:-1]])
+    ends = np.cumsum([0, *present])
 
-    def at_equal_distances(most: int) -> list[tuple[slice]]:
-        step = distance_of(sum(present), most)
-        return [(slice(int(-start % step), None, step),) for start in before]
+    def places_over(most: int) -> list[tuple[IntegerArray]]:
+        some = spread_over(int(ends[-1]), most)
+        some = np.arange(ends[-1]) if isinstance(some, slice) else some
+        own = np.split(some, np.searchsorted(some, ends[1:-1]))
+        return [(one - start,) for one, start in zip(own, ends[:-1], strict=True)]
 
-    parts = places.said(_some, at_equal_distances(SAMPLED))
+    parts = places.said(_some, places_over(SAMPLED))
     columns = [
         None if one[0] is None else np.concatenate(one) for one in zip(*(part[1:] for part in parts), strict=True)
     ]
@@ -561,7 +563,7 @@ def _checked_records(
     )  # fmt: skip
 
     def fetch() -> Records:
-        columns = zip(*places.said(_few, at_equal_distances(FEW)), strict=True)
+        columns = zip(*places.said(_few, places_over(FEW)), strict=True)
         fetched = [None if own[0] is None else np.concatenate(own) for own in columns]
         names = ("X", "y", "matrix", "target", "weights")
         few: Records = replace(sample, clusters=None, **dict(zip(names, fetched, strict=True)), memo={})
@@ -611,14 +613,14 @@ def _of_records(
     return work(_records(X, y, weights, clusters, offset, model, release, target_values, True), *more)
 
 
-def _some(records: Records, rows: slice) -> tuple[Any, ...]:
+def _some(records: Records, rows: IntegerArray) -> tuple[Any, ...]:
     """Return the places, columns, targets, weights and clusters of some records with weight, by themselves."""
     places = np.flatnonzero(records.weights)[rows]
     own = (records.matrix, records.target, records.weights, records.clusters)
     return places, *(None if one is None else np.array(one[places]) for one in own)
 
 
-def _few(records: Records, rows: slice) -> tuple[Any, ...]:
+def _few(records: Records, rows: IntegerArray) -> tuple[Any, ...]:
     """Return X, y, columns, targets and weights of some records with weight."""
     places = np.flatnonzero(records.weights)[rows]
     X = released_array(records.collected, take_rows(records.X, places), check_finite=False)
