@@ -5,6 +5,7 @@ import pytest
 from instances import records
 
 import symdebias as sd
+from symdebias._rows import spread
 from symdebias.codegen import rows
 from symdebias.solvers import moments
 from symdebias.solvers.curvature import least_curvature
@@ -115,7 +116,11 @@ def test_records_that_are_looked_at_are_every_so_many_of_those_with_weight(count
     weights = np.where(np.arange(count) % 3 == 0, 0.0, 1.0) if weighted else None
     corrected = sd.debias(sd.losses.least_squares(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}))
     checked = corrected.records(X, X[:, 0], sample_weight=weights)
-    for found, most in ((checked.tested, 10_000), (checked.looked_at, 2_000)):
-        places = np.flatnonzero(weights) if weighted else np.arange(count)
-        np.testing.assert_array_equal(found.matrix, X[places[:: max(1, len(places) // most)]])
+    places = np.flatnonzero(weights) if weighted else np.arange(count)
+    near, far = (max(1, len(places) // most) for most in (10_000, 2_000))
+    tested = places[spread(len(places), near)]
+    # They are among those, where the strides say so.
+    looked_at = places[spread(len(places), far)] if far % near else tested[spread(len(tested), far // near)]
+    for found, expected in ((checked.tested, tested), (checked.looked_at, looked_at)):
+        np.testing.assert_array_equal(found.matrix, X[expected])
         assert found.matrix.flags.c_contiguous
