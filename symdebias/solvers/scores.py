@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray
-from symdebias._rows import parts_of, spread
+from symdebias._rows import parts_of
 from symdebias.codegen.parallel import chunk_of, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
@@ -87,8 +87,7 @@ def deconvolved(
     if noise <= 1e-9 * variance:
         return Scores.of(released, chances)
     # Cells are narrow where many scores are, and cover the farthest.
-    some = released[spread(len(released), stride_to(_OF_WIDTH, len(released)))]
-    core = float(np.median(np.abs(some - middle))) or math.sqrt(variance)
+    core = float(np.median(np.abs(released[:: stride_to(_OF_WIDTH, len(released))] - middle))) or math.sqrt(variance)
     # Scores are many: what is made of them stays in one array.
     turned = released - middle
     turned /= core

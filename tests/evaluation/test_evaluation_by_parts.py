@@ -57,7 +57,7 @@ def same(found, expected, tolerance=1e-9):
     if found.metric == "roc_auc" and found.method == "exact":
         # Scores are sorted into cells, and what their order within these adds is bounded.
         assert abs(found.value - expected.value) <= found.bias < 0.05
-        assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-3)
+        assert found.standard_error == pytest.approx(expected.standard_error, rel=3e-3)
         return
     assert found.value == pytest.approx(expected.value, rel=tolerance)
     assert found.standard_error == pytest.approx(expected.standard_error, rel=tolerance)

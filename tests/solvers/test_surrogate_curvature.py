@@ -136,7 +136,7 @@ def test_a_minimum_that_the_noise_has_made_is_refused():
 
 @pytest.mark.in_turn
 def test_the_share_of_the_loss_is_all_in_a_fit_that_stands():
-    corrected, X, y = beside_heavy_tails(-1.0, 0)
+    corrected, X, y = beside_heavy_tails(-1.0, 1)
     fit = sd.m_estimate(corrected, X, y)
     records = fit.corrected.records(X, y)
     excess = ExcessCurvature.of(known_scores(fit.corrected, records), records.correction, fit.theta)

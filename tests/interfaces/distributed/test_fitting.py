@@ -13,6 +13,7 @@ import sympy as sp
 
 import symdebias as sd
 from symdebias._randomness import generator
+from symdebias._rows import spread
 from symdebias.exceptions import DivergenceError, InferenceError, InfiniteVarianceError
 from symdebias.interfaces.distributed.records import PartedRecords, Places
 
@@ -357,7 +358,7 @@ def test_descent_that_has_not_arrived_is_told():
         found = sd.distributed.sgd(corrected, *as_arrays(X, y), step_size=1e-3, random_state=0)
     root = sd.m_estimate(corrected, X, y)
     # Scores of the records that a fit is tested on.
-    rows = np.column_stack([X, np.ones(COUNT)])[:: COUNT // 10_000]
+    rows = np.column_stack([X, np.ones(COUNT)])[spread(COUNT, COUNT // 10_000)]
     lengths = [float(np.mean((rows @ one) ** 2)) for one in (root.theta - found.theta, found.theta)]
     assert found.diagnostics["away"] == pytest.approx(np.sqrt(lengths[0] / lengths[1]), rel=1e-6)
 
