@@ -1,7 +1,7 @@
 """Released records that lie in parts: read block by block, or where they are, in each pass over them.
 
-What is asked of all records goes from part to part, and sums come back. Some records are kept, spread over
-all with weight: quantiles of scores are told from them, and what a metric needs to be set up.
+What is asked of all records goes from part to part, and sums come back. Some records are kept, spread over all with
+weight: quantiles of scores are told from them, and what a metric needs to be set up.
 """
 
 import functools

@@ -368,7 +368,7 @@ def _with_estimates(
 
 
 def deciding_stride(present: int) -> int:
-    """Return how far the records are from each other on which it is looked at how many decide a parameter.
+    """Return one in how many of the records it is on which it is looked at how many decide a parameter.
 
     Parameters
     ----------
@@ -453,7 +453,7 @@ def of_records(
 
 @dataclass(frozen=True)
 class _LookedAt:
-    """Records at equal distances, on which it is looked at how many decide a parameter, and what they take from it.
+    """Records from everywhere, on which it is looked at how many decide a parameter, and what they take from it.
 
     Attributes
     ----------
@@ -472,7 +472,7 @@ class _LookedAt:
 
     @property
     def stride(self) -> int:
-        """How far they are from one another among all."""
+        """For how many of all each of them stands."""
         return deciding_stride(self.records.present)
 
     @functools.cached_property
@@ -517,7 +517,7 @@ class _LookedAt:
         share = np.concatenate(self._over_blocks(lambda moves: (moves**2 / known[:, None]).max(axis=0)))
         every, most_first = self.records.every(self.stride), np.argsort(-share, kind="stable")
         some = most_first[: np.count_nonzero(share > _MUCH_LEVERAGE)]
-        places = (every.start or 0) + (every.step or 1) * some if isinstance(every, slice) else every[some]
+        places = some if isinstance(every, slice) else every[some]
         is_new = np.flatnonzero(~np.isin(places, besides))[: max(0, most)]
         return places[is_new], self._part.taken(some[is_new])
 
@@ -552,9 +552,9 @@ def _has_much(curvature: FloatArray, whole: FloatArray) -> bool:
 
 
 def _are_among(places: IntegerArray, some: slice | IntegerArray) -> IntegerArray:
-    """Return 1 for places that some places of records, in order, have, and 0 for others."""
+    """Return 1 for places that some places of records, in order, have, and 0 for others; a slice is all of them."""
     if isinstance(some, slice):
-        return np.asarray((places - (some.start or 0)) % (some.step or 1) == 0, dtype=np.int64)
+        return np.ones(len(places), dtype=np.int64)
     at = np.minimum(np.searchsorted(some, places), len(some) - 1)
     return np.asarray(some[at] == places, dtype=np.int64)
 

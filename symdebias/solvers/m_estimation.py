@@ -215,12 +215,12 @@ def m_estimate(
 
 
 def _stride_of_part(present: int) -> int:
-    """Return how far the records of the part are from each other that finds where to start, of many with weight."""
+    """Return one in how many of many records with weight the part has that finds where to start."""
     return max(_THINNED, present // _LARGEST_PART)
 
 
 def _strides(present: int) -> tuple[int, ...]:
-    """Return how far the records that a fit looks at are from each other, of so many that have weight."""
+    """Return one in how many of so many records with weight each sample has that a fit looks at."""
     part = (_stride_of_part(present),) if present >= _MANY else ()
     return *part, *strides(present), deciding_stride(present)
 

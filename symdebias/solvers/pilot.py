@@ -63,12 +63,12 @@ class Pilot:
 
 
 def _stride(present: int) -> int:
-    """Return how far the records of the first ladder are from each other, of so many that have weight."""
+    """Return one in how many of so many records with weight the first ladder has."""
     return stride_to(_FEW, present)
 
 
 def strides(present: int) -> tuple[int, int]:
-    """Return how far the records are from each other that a pilot is made of, and those that scores are told by.
+    """Return one in how many records a pilot is made of, and one in how many scores are told by.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ class ScoreSample:
 
 
 def sample_stride(present: int) -> int:
-    """Return how far the records of the sample are from each other, of so many with weight; 1 where it is all."""
+    """Return one in how many records the sample has, of so many with weight; 1 where it is all."""
     return stride_to(_SAMPLE, present)
 
 

@@ -72,19 +72,13 @@ class Places:
         Parameters
         ----------
         wanted : sequence of slices or arrays of int
-            The records, in order: a slice has a stride alone.
+            The records, in order.
         """
         ends = np.cumsum(self.counts)
+        places = [np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows for rows in wanted]
         parts = []
         for start, end in zip((ends - self.counts).tolist(), ends.tolist(), strict=True):
-            parts.append(
-                tuple(
-                    slice(-start % rows.step, None, rows.step)
-                    if isinstance(rows, slice)
-                    else rows[slice(*np.searchsorted(rows, (start, end)))] - start
-                    for rows in wanted
-                )
-            )
+            parts.append(tuple(rows[slice(*np.searchsorted(rows, (start, end)))] - start for rows in places))
         found = self.partitions.each(functools.partial(_taken, reading=self.reading), [(part,) for part in parts])
         return [tuple(map(np.concatenate, zip(*own, strict=True))) for own in zip(*found, strict=True)]
 
