@@ -532,9 +532,9 @@ def expected_fit(
     release : Release
         How records will be released.
     population : Population
-        Records that stand for those to come, in released units; in their own units where the release has `center` or
-        `scale`, whose columns then have names; and as they are collected, with the places of categories, where it
-        releases indicators of these. Parameters are those of released columns either way.
+        Records that stand for those to come, in released units; those that are given are in their own units where the
+        release has `center` or `scale`, whose columns then have names; and as they are collected, with the places of
+        categories, where it releases indicators of these. Parameters are those of released columns either way.
     n : float
         How many there will be, at least 1.
     method : {"auto", "exact", "surrogate", "best"}
@@ -590,7 +590,8 @@ def expected_fit(
 def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
     """Return the release of the released numbers themselves, and the population as these.
 
-    Codes of categories that are released as indicators become these, and columns are centred and scaled.
+    Codes of categories that are released as indicators become these, and columns are centred and scaled, unless the
+    population was drawn, in released units.
 
     Raises
     ------
@@ -619,7 +620,9 @@ def in_released_units(release: Release, population: Population) -> tuple[Release
     if release.categories:
         require_codes(X, collected, release.categories)
         X = release.categories.expanded(X, names)
-    return without_units(release), Population(standardised(X, names, release.center, release.scale), population.y)
+    if not population.is_drawn:
+        X = standardised(X, names, release.center, release.scale)
+    return without_units(release), Population(X, population.y)
 
 
 def _of_true_records(release: Release, width: int) -> Release:
