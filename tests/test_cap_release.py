@@ -411,7 +411,7 @@ def test_losses_in_features_by_name_are_refused(features, target, method):
     """Left as they stand they were called exact: of parameters (.8, -.6, .4) fits had (.39, -.40, .17)."""
     release = sd.Release({features: CAP}, target, noiseless=[name for name in ("x1", "x2") if name not in features])
     options = {"order": 2} if method == "series" else {}
-    with pytest.raises(NoExactCorrectionError, match="this loss is in features by name|functions of one score"):
+    with pytest.raises(NoExactCorrectionError, match=r"this loss is in features by name|functions of one score"):
         sd.debias(curve_in_features(), release, method=method, **options)
 
 
