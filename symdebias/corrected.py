@@ -19,6 +19,7 @@ from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
 from symdebias.derivation import Method, Surrogate, SurrogateParts
 from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.release.required import required_columns
@@ -582,7 +583,9 @@ class CorrectedLoss:
         if self.is_exact:
             correction.limits.require(flat, finite_variance=False)
             return correction.offsets_of(target)
-        if not self.approach.corrects:
+        # Of two labels with added noise what is computed is affine in the label, and the declared loss is not.
+        is_between = correction.loss.target_values is not None and isinstance(self.release.target_noise, AdditiveNoise)
+        if not (self.approach.corrects or is_between):
             given = (x, y) if correction.collected is None else (matrix, target)
             return np.asarray(np.sum(assessment.bias(correction.loss, correction.release)(theta, *given), axis=0))
         return assessment.loss_biases(correction, flat, matrix, target)

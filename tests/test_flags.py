@@ -58,6 +58,7 @@ CALLS = {
     "progress of plan": lambda **flag: sd.plan(LOSS, None, epsilon=1.0, delta=1e-5, n=100, **flag),
     "fit_intercept of plan": lambda **flag: sd.plan(LOSS, None, epsilon=1.0, delta=1e-5, n=100, **flag),
     "progress of rehearse": lambda **flag: sd.planning.rehearse(LOSS, RELEASE, None, n=100, **flag),
+    "is_drawn of Population": lambda **flag: sd.planning.Population(X, Y, **flag),
     "intercept of guess": lambda **flag: sd.planning.Population.guess([1.0], **flag),
     "progress of check_guarantee": lambda **flag: sd.checks.check_guarantee(sd.LaplaceMechanism(1.0, (0, 1)), **flag),
     "has_target of check_guarantee": lambda **flag: sd.checks.check_guarantee(sd.LaplaceMechanism(1.0, (0, 1)), **flag),

@@ -244,7 +244,9 @@ def _growth_of_features(correction: Correction) -> _FeatureGrowth:
 
     def at(*numbers: float) -> list[tuple[FloatArray, FloatArray]]:
         found = (function(*numbers) for function in functions)
-        return [(np.array(squares, dtype=float), np.array(sizes, dtype=float)) for squares, sizes in found]
+        # Where no noise counts for anything both are empty, and square all the same.
+        shape = len(variables), len(variables)
+        return [(np.reshape(np.array(squares, float), shape), np.array(sizes, float)) for squares, sizes in found]
 
     corners = itertools.islice(itertools.product(*values), 64)
     return _FeatureGrowth(at, tuple(corners), root, np.array(tails))

@@ -18,7 +18,7 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.losses.finiteness import singular_score
-from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import (
     difference_operator,
@@ -165,7 +165,7 @@ def by_feature(
     build = _Build(labelled.expression)
     exact = False
     noises = release.noises(len(loss.features)) if undo is not None else ()
-    if any(isinstance(noise, SphericalNoise) for _, noise in noises):
+    if not all(isinstance(noise, AdditiveNoise | ChannelNoise) for _, noise in noises):
         raise NoExactCorrectionError(
             "noise that columns share in all directions is undone in scores theta'x, and this loss is in features by "
             "name. Write it in a score, or release each column by a mechanism of its own."

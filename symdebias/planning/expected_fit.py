@@ -33,6 +33,7 @@ from symdebias.solvers.curvature import LEAST_CURVATURE, curvature_of_records
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.noise_estimates import gradient_slopes
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -88,7 +89,7 @@ class ExpectedFit:
     theta : array of shape (q,), float64
         The parameters that the population has.
     covariance : array of shape (q, q), float64
-        The expected covariance at n records.
+        The expected covariance at n records, with what the error of an estimated noise adds to it.
     standard_errors : array of shape (q,), float64
         The roots of its diagonal.
     excess_risk : float
@@ -98,6 +99,9 @@ class ExpectedFit:
         where the correction is exact and no record of the population lies outside the bounds.
     without_noise : array of shape (q,), float64
         Standard errors from n true records.
+    of_estimate : array of shape (q, q), float64
+        The part of the covariance that comes from the estimate of the noise, however many records there are; 0 where
+        the noise is known.
     score_variance : float
         The noise variance of the score; NaN for a free-form loss, which has none.
     method : str
@@ -128,6 +132,7 @@ class ExpectedFit:
     excess_risk: float
     bias: FloatArray
     without_noise: FloatArray
+    of_estimate: FloatArray
     score_variance: float
     method: str
     curvature: float = math.nan
@@ -287,9 +292,16 @@ class Study:
             fit = self.expected(release, n, method)
             if settled:
                 break
+            stays = self._staying(fit, criterion)
+            if not stays < standard_error:
+                raise InferenceError(
+                    f"the noise is an estimate, whose error alone leaves an error of {stays:.3g}, however many records "
+                    "there are. Ask for less, or measure more records twice."
+                )
             # No more than there are people: what that leaves is said below.
-            ratio = min(fit.criterion(criterion) / standard_error, _PEOPLE.high)
-            needed = float(math.ceil(min(max(1.0, n * ratio**2), _PEOPLE.high)))
+            falls, wanted = fit.criterion(criterion) ** 2 - stays**2, standard_error**2 - stays**2
+            ratio = min(falls / wanted, _PEOPLE.high**2) if wanted > 0 else _PEOPLE.high**2
+            needed = float(math.ceil(min(max(1.0, n * ratio), _PEOPLE.high)))
         if fit.criterion(criterion) > _MISSED * standard_error:
             raise InferenceError(
                 f"{n:.3g} records still leave an error of {fit.criterion(criterion):.3g}, of which up to "
@@ -297,6 +309,15 @@ class Study:
                 "less, spend more budget, or declare wider bounds."
             )
         return fit
+
+    def _staying(self, fit: ExpectedFit, criterion: Criterion) -> float:
+        """Return what the error of an estimated noise leaves of a criterion, however many records there are."""
+        squares = np.diag(fit.of_estimate)
+        if criterion == "worst":
+            return math.sqrt(float(squares[np.argmax(fit.standard_errors**2 + fit.bias**2)]))
+        if criterion == "mean":
+            return math.sqrt(float(np.mean(squares)))
+        return math.sqrt(float(np.trace(self.hessian @ fit.of_estimate)) / 2)
 
     def _expected(self, corrected: CorrectedLoss, n: float, quick: bool) -> ExpectedFit:
         """Return what to expect of a correction, no record of the population outside the bounds."""
@@ -311,8 +332,8 @@ class Study:
             corrected = self._resolved(corrected, n, quick)
         correction = corrected.at(self.population.X.shape[1])
         correction.limits.require(theta, finite_variance=True, at="at the population's parameters")
-        meat, deciding, drawn, told = self._noised_meat(corrected, quick)
-        covariance = sandwich(self.hessian, meat, n)
+        meat, of_estimate, deciding, drawn, told = self._noised_meat(corrected, quick)
+        covariance = sandwich(self.hessian, meat, n) + of_estimate
         bias = self._bias(corrected)
         notes: tuple[str, ...] = ()
         if corrected.design is not None:
@@ -348,6 +369,7 @@ class Study:
             excess_risk=float(np.trace(self.hessian @ covariance) + bias @ self.hessian @ bias) / 2,
             bias=bias,
             without_noise=np.sqrt(np.diag(sandwich(self.hessian, self.meat, n))),
+            of_estimate=of_estimate,
             score_variance=corrected.score_variance(theta) if corrected.declared.scores else math.nan,
             method=corrected.method,
             curvature=curvature,
@@ -390,12 +412,12 @@ class Study:
         )
         return corrected.with_design(design)
 
-    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> tuple[FloatArray, float, int, float]:
+    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> tuple[FloatArray, FloatArray, float, int, float]:
         """Return the covariance of the corrected gradient over the population and the noise, and what it rests on.
 
-        These are the records that decide the variance of the parameter with the fewest, (sum psi^2)^2/sum psi^4 with
-        psi what a record does to it, and the number of those drawn. The last is the curvature of
-        `curvature_of_records`.
+        After it comes the covariance that errors of estimates of noise make of theta, however many records there are;
+        then the records that decide the variance of the parameter with the fewest, (sum psi^2)^2/sum psi^4 with psi
+        what a record does to it, and the number of those drawn. The last is the curvature of `curvature_of_records`.
 
         Raises
         ------
@@ -408,6 +430,9 @@ class Study:
         most = 0 if quick else _MORE_DRAWN * copies * len(y)
         squares, fourths = np.zeros((2, len(theta)))
         inverse = np.linalg.inv(self.hessian)
+        # How the gradient goes with estimates of noise, over all copies, and the variances of these.
+        slopes: dict[int, FloatArray] = {}
+        off: dict[int, float] = {}
         rng = np.random.default_rng([self.random_state, _NOISE_STREAM])
         while (is_first := drawn < copies * len(y)) or (deciding < _DECIDE and drawn < most):
             with warnings.catch_warnings():
@@ -419,6 +444,9 @@ class Study:
             gradients = records.gradients(theta, slice(None), by_derivatives=by_derivatives)
             centred = gradients - gradients.mean(axis=0)
             meat += centred.T @ centred
+            for index, one in enumerate(gradient_slopes(records, theta)):
+                slopes[index] = slopes.get(index, 0.0) + len(gradients) * (one.slope @ inverse)
+                off[index] = one.variance
             drawn += len(gradients)
             moved = np.square(centred @ inverse)
             squares, fourths = squares + moved.sum(axis=0), fourths + np.square(moved).sum(axis=0)
@@ -442,7 +470,12 @@ class Study:
                 f"{corrected.declared.expression} at the population's parameters{noise}: no normal approximation "
                 "holds. Plan with less noise, or with a shorter theta."
             )
-        return meat / drawn, deciding, drawn, curvature
+        moves = [slope / drawn for slope in slopes.values()]
+        of_estimate = sum(
+            (variance * np.multiply.outer(move, move) for move, variance in zip(moves, off.values(), strict=True)),
+            start=np.zeros_like(meat),
+        )
+        return meat / drawn, of_estimate, deciding, drawn, curvature
 
     def _bias(self, corrected: CorrectedLoss) -> FloatArray:
         """Return the bias of theta, -H^-1 times the mean error of the gradient over true records."""
@@ -499,9 +532,9 @@ def expected_fit(
     release : Release
         How records will be released.
     population : Population
-        Records that stand for those to come, in released units; in their own units where the release has `center` or
-        `scale`, whose columns then have names; and as they are collected, with the places of categories, where it
-        releases indicators of these. Parameters are those of released columns either way.
+        Records that stand for those to come, in released units; those that are given are in their own units where the
+        release has `center` or `scale`, whose columns then have names; and as they are collected, with the places of
+        categories, where it releases indicators of these. Parameters are those of released columns either way.
     n : float
         How many there will be, at least 1.
     method : {"auto", "exact", "surrogate", "best"}
@@ -519,8 +552,9 @@ def expected_fit(
     -------
     ExpectedFit
         The covariance H^-1 J H^-1 / n, H the Hessian of the population's risk at its minimum, J the covariance of the
-        corrected gradient there, the noise included. Both are those of the clipped records where some of the
-        population lie outside the bounds.
+        corrected gradient there, the noise included; where the noise of a column or of the target was estimated, with
+        what the error of the estimate does to a fit, as `m_estimate` has it. Both are those of the clipped records
+        where some of the population lie outside the bounds.
 
     Raises
     ------
@@ -556,7 +590,8 @@ def expected_fit(
 def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
     """Return the release of the released numbers themselves, and the population as these.
 
-    Codes of categories that are released as indicators become these, and columns are centred and scaled.
+    Codes of categories that are released as indicators become these, and columns are centred and scaled, unless the
+    population was drawn, in released units.
 
     Raises
     ------
@@ -585,7 +620,9 @@ def in_released_units(release: Release, population: Population) -> tuple[Release
     if release.categories:
         require_codes(X, collected, release.categories)
         X = release.categories.expanded(X, names)
-    return without_units(release), Population(standardised(X, names, release.center, release.scale), population.y)
+    if not population.is_drawn:
+        X = standardised(X, names, release.center, release.scale)
+    return without_units(release), Population(X, population.y)
 
 
 def _of_true_records(release: Release, width: int) -> Release:

@@ -83,7 +83,7 @@ class Layout:
         numbers = [place for place, name in enumerate(names) if name not in labels]
         declared = Release(noiseless=names, center=shift, scale=units)
         shifts, scales = _of_numbers(declared.center, labels, "center"), _of_numbers(declared.scale, labels, "scale")
-        if shifts or scales:
+        if (shifts or scales) and not population.is_drawn:
             X = standardised(population.X, names, tuple(shifts.items()), tuple(scales.items()))
             population = Population(X, population.y)
         outside = [place for place in numbers if np.abs(population.X[:, place]).max() > 1 + _ROUNDED]

@@ -222,7 +222,8 @@ def plan(
         centred at 1/2 (two categories) or 1/(k - 1): the intercept is then that of centred columns.
     center, scale : mapping from str to float, or sequence of float, optional
         Public centre and scale of columns of numbers, as for `Release`: the middle and half the range of their public
-        bounds. The population is then in its own units, and so are the records that the release of the plan takes.
+        bounds. A population that is given is then in its own units, and so are the records that the release of the plan
+        takes.
         Parameters and standard errors are those of the released columns, (x - center)/scale; divided by the scale a
         standard error is that of the coefficient in the column's own units.
     fit_intercept : bool

@@ -53,12 +53,17 @@ class Population:
         places of categories, from 0 on, as arrays do.
     y : array of shape (m,), float64
         True targets.
+    is_drawn : bool
+        Whether `guess` or `from_pilot` drew it: in released units, [-1, 1], whatever centre and scale a release has.
+        Records that are given are in their own units where a release has these.
     """
 
     X: FloatArray
     y: FloatArray
+    is_drawn: bool = False
 
     def __post_init__(self) -> None:
+        check_flag("is_drawn", self.is_drawn)
         X, y = np.array(_matrix(self.X)), np.array(real_array(self.y, "y"))
         if X.ndim != 2 or y.shape != X.shape[:1] or len(y) < 2:
             raise ValueError(
@@ -140,7 +145,8 @@ class Population:
         """Draw a population with the moments of a pilot study whose records were released with noise.
 
         Features lie in [-1, 1] and have the means and the covariance that the pilot tells: beta distributions, joined
-        by a normal copula.
+        by a normal copula. They are in released units, also where the release of the pilot has a centre and a scale,
+        and go with every release that releases in these units.
 
         Parameters
         ----------
@@ -227,7 +233,7 @@ class Population:
             y = rng.poisson(np.exp(u)).astype(np.float64)
         else:
             y = u + residual * rng.normal(size=count)
-        return cls(X, y)
+        return cls(X, y, is_drawn=True)
 
 
 def _matrix(X: Any) -> FloatArray:

@@ -24,6 +24,7 @@ from symdebias.release.groups import Outside
 from symdebias.release.matrices import bound_to
 from symdebias.release.noising import noised_records
 from symdebias.solvers import Fit, m_estimate
+from symdebias.solvers.noise_estimates import estimated_anew
 
 # Kinds of refusals and of warnings that are printed, and letters of each.
 _KINDS, _SHOWN = 3, 300
@@ -209,6 +210,9 @@ def rehearse(
 
     Notes
     -----
+    Where the noise was estimated, it is what the estimate says, and each fit has another estimate of it, as other
+    repeated measurements would give.
+
     The time is that of so many fits. Estimates are compared with the parameters of the population itself, the penalised
     ones where there is a penalty, which is what fits estimate.
 
@@ -245,7 +249,7 @@ def rehearse(
         for row in range(times):
             drawn = rng.integers(len(population.y), size=count)
             noised = noised_records(bound, population.X[drawn], population.y[drawn], source, seen.append)
-            corrected = debias(loss, noised.release, method=method)
+            corrected = debias(loss, estimated_anew(noised.release, rng), method=method)
             names = names or _names(corrected.parameter_names, len(theta))
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")

@@ -13,6 +13,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import InferenceError
 from symdebias.mechanisms import GaussianMechanism, Mechanism
+from symdebias.noise import symmetric_root
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.release.remaking import remade
@@ -28,6 +29,16 @@ class Added:
     """What the estimate of one mechanism's noise adds."""
 
     covariance: FloatArray  # Of shape (Q, Q): to the covariance of theta.
+    degrees_of_freedom: float  # Those of the estimate.
+
+
+@dataclass(frozen=True)
+class GradientSlope:
+    """How the mean corrected gradient goes with an estimate of noise, in one direction."""
+
+    place: int  # The number of the group whose noise it is; -1 for the target.
+    slope: FloatArray  # Of shape (Q,): by the share that the noise is moved by.
+    variance: float  # Of what the estimate is off in this direction, as a share of it.
     degrees_of_freedom: float  # Those of the estimate.
 
 
@@ -55,20 +66,32 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
     Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Appendix A.6 (stacked
     estimating equations); Gelman et al. 2013 (Bayesian Data Analysis), Appendix A (inverse Wishart).
     """
+    found: dict[int, Added] = {}
+    for one in gradient_slopes(records, theta):
+        before = found.get(one.place)
+        whole = np.zeros((len(theta), len(theta))) if before is None else before.covariance
+        move = np.linalg.solve(hessian, one.slope)
+        found[one.place] = Added(whole + one.variance * np.multiply.outer(move, move), one.degrees_of_freedom)
+    return list(found.values())
+
+
+def gradient_slopes(records: Records, theta: FloatArray) -> Iterator[GradientSlope]:
+    """Yield how the mean corrected gradient at theta goes with each estimate of noise, one direction after another.
+
+    Raises
+    ------
+    InferenceError
+        There are too few degrees of freedom.
+    """
     if not records.correction.method.corrects:
-        return []
-    found = []
+        return
     for place, mechanism in _estimated(records.correction.release):
         freedom = mechanism.degrees_of_freedom
         assert freedom is not None
-        covariance = np.zeros((len(theta), len(theta)))
         for direction, variance in _directions(mechanism):
             up, down = (_moved(records, place, mechanism, direction, sign * _STEP) for sign in (1, -1))
             slope = (up.mean_gradient(theta) - down.mean_gradient(theta)) / (2 * _STEP)
-            move = np.linalg.solve(hessian, slope)
-            covariance += variance * np.multiply.outer(move, move)
-        found.append(Added(covariance, freedom))
-    return found
+            yield GradientSlope(place, slope, variance, freedom)
 
 
 @dataclass(frozen=True)
@@ -122,6 +145,38 @@ def added_variances(release: Release, function: Callable[[Release], FloatArray])
     """
     for one in moved_releases(release):
         yield one.slope(function) ** 2 * one.variance, one.degrees_of_freedom
+
+
+def estimated_anew(release: Release, rng: np.random.Generator) -> Release:
+    """Return a release whose estimates of noise are others, as if the noise were what the present ones say.
+
+    Under normal errors they have the law of Wishart about it, with their degrees of freedom; columns of a diagonal
+    covariance are estimated by themselves.
+
+    Raises
+    ------
+    InferenceError
+        A covariance has too few degrees of freedom.
+    """
+    for place, mechanism in _estimated(release):
+        freedom = mechanism.degrees_of_freedom
+        assert freedom is not None
+        if mechanism.covariance is None:
+            estimate: float | FloatArray = mechanism.scale * np.sqrt(rng.chisquare(freedom) / freedom)
+        elif mechanism.is_correlated:
+            # Bartlett's decomposition, of a matrix that is singular where there are fewer degrees than columns.
+            _variances(mechanism)
+            root = symmetric_root(np.array(mechanism.covariance))
+            inner = np.tril(rng.normal(size=root.shape), -1)
+            inner += np.diag(np.sqrt(rng.chisquare(freedom - np.arange(len(root)))))
+            moved = root @ inner
+            estimate = moved @ moved.T / freedom
+        else:
+            variances = np.diag(mechanism.covariance)
+            estimate = np.diag(variances * rng.chisquare(freedom, size=len(variances)) / freedom)
+        other = GaussianMechanism.from_estimate(estimate, freedom, radius=mechanism.radius)
+        release = _with(release, place, other)
+    return release
 
 
 def is_estimated(release: Release) -> bool:

@@ -547,3 +547,48 @@ def test_true_records_of_a_cap_are_taken_as_they_are(names, radius):
     assert found.standard_errors == pytest.approx(fit.standard_errors, rel=0.1)
     assert np.all(np.abs(fit.theta - found.theta - found.bias) < 4.5 * found.standard_errors)
     assert np.any(found.bias != 0) == (radius < 1)
+
+
+ESTIMATED = {
+    "one scale": sd.GaussianMechanism.from_estimate(0.5, 25),
+    "a scale for each column": sd.GaussianMechanism.from_estimate([[0.25, 0.0], [0.0, 0.2]], 25),
+    "a covariance": sd.GaussianMechanism.from_estimate([[0.25, 0.1], [0.1, 0.2]], 25),
+}
+
+
+@pytest.mark.parametrize("target", [None, sd.GaussianMechanism.from_estimate(0.4, 30)], ids=["true target", "noised"])
+@pytest.mark.parametrize("noise", ESTIMATED)
+def test_the_error_of_an_estimated_noise_is_expected(noise, target):
+    """It is four times the rest. The fit to 100,000 records knows what it adds to a twentieth, a median to as much."""
+    population = Population.guess([1.0, -0.5], family="normal", residual=0.7, size=20_000)
+    own = sd.Release(ESTIMATED[noise], target)
+    found = expected_fit(sd.losses.least_squares(), own, population, n=100_000)
+    rows = np.resize(np.arange(20_000), 100_000)
+    noised = own.privatize(population.X[rows], population.y[rows], random_state=0)
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)
+    np.testing.assert_allclose(found.standard_errors, fit.standard_errors, rtol=0.1)
+    assert np.diag(found.of_estimate).max() > 0.9 * np.diag(found.covariance).max()
+
+
+def test_the_error_of_an_estimated_noise_does_not_fall_with_the_number_of_records():
+    population = Population.guess([1.0, -0.5], family="normal", residual=0.7)
+    for noise in (sd.GaussianMechanism.from_estimate(0.5, 500), sd.GaussianMechanism.from_scale(0.5)):
+        few, many = (expected_fit(sd.losses.least_squares(), sd.Release(noise), population, n=n) for n in (1e3, 1e9))
+        np.testing.assert_allclose(few.of_estimate, many.of_estimate)
+        falling = few.covariance - few.of_estimate
+        np.testing.assert_allclose(many.covariance - many.of_estimate, falling / 1e6, atol=1e-12)
+    assert np.all(many.of_estimate == 0)
+
+
+@pytest.mark.parametrize("criterion", ["worst", "mean", "risk"])
+def test_records_are_needed_for_what_an_estimated_noise_leaves(criterion):
+    """Close to what the estimate leaves a search by the ratio of squares would not arrive."""
+    population = Population.guess([1.0, -0.5], family="normal", residual=0.7)
+    own = sd.Release(sd.GaussianMechanism.from_estimate(0.5, 500))
+    ask = {"population": population, "criterion": criterion}
+    stays = expected_fit(sd.losses.least_squares(), own, population, n=1e9).criterion(criterion)
+    wanted = 1.05 * stays
+    found = records_needed(sd.losses.least_squares(), own, standard_error=wanted, **ask)
+    assert found.criterion(criterion) == pytest.approx(wanted, rel=1e-3)
+    with pytest.raises(InferenceError, match="the noise is an estimate, whose error alone leaves"):
+        records_needed(sd.losses.least_squares(), own, standard_error=0.95 * stays, **ask)

@@ -10,7 +10,7 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias._columns import Table
-from symdebias.planning import Population
+from symdebias.planning import Population, expected_fit
 
 pytestmark = pytest.mark.newest
 
@@ -124,3 +124,39 @@ def test_a_population_of_a_table(kind):
     text = kind(columns | {"place": np.array(["n", "e", "n"], dtype=object)})
     with pytest.raises(TypeError, match=r"column place of X holds text.* Pass the places of its categories"):
         Population(text, [1.0, -1.0, 1.0])
+
+
+UNITS = {"center": {"age": 40.0, "hours": 30.0}, "scale": {"age": 30.0, "hours": 25.0}}
+
+
+@pytest.mark.parametrize("drawn", ["guess", "from_pilot"])
+def test_populations_that_are_drawn_are_in_released_units(drawn):
+    """Ages that lie in [-1, 1] would be centred and scaled once more, to columns that next to nothing varies in."""
+    noise = {("age", "hours"): sd.GaussianMechanism.from_scale(0.3)}
+    plain, scaled = sd.Release(noise, fit_intercept=True), sd.Release(noise, **UNITS, fit_intercept=True)
+    theta = [1.0, -0.5, 0.2]
+    if drawn == "guess":
+        population = Population.guess(theta, intercept=True)
+    else:
+        rng = np.random.default_rng(4)
+        X = np.array([40.0, 30.0]) + rng.uniform(-1, 1, (50_000, 2)) * [30.0, 25.0]
+        noised = scaled.privatize(X, np.ones(len(X)), random_state=5)
+        corrected = sd.debias(sd.losses.squared_margin(), noised.release)
+        population = Population.from_pilot(corrected, noised.X, noised.y, theta=theta)
+    assert population.is_drawn
+    loss = sd.losses.squared_margin()
+    expected, wanted = (expected_fit(loss, one, population, n=10_000) for one in (scaled, plain))
+    np.testing.assert_allclose(expected.theta, wanted.theta)
+    np.testing.assert_allclose(expected.standard_errors, wanted.standard_errors)
+    assert expected.release == scaled
+    given = Population(population.X * [30.0, 25.0] + [40.0, 30.0], population.y)
+    assert not given.is_drawn
+    np.testing.assert_allclose(expected_fit(loss, scaled, given, n=10_000).theta, wanted.theta)
+    plans = [
+        sd.plan(
+            loss, one, epsilon=8.0, n=100_000, mechanisms=["laplace"], target="public", columns=("age", "hours"),
+            **UNITS, fit_intercept=True,
+        )
+        for one in (population, given)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*(plan.best.expected.standard_errors for plan in plans))

@@ -131,3 +131,28 @@ def test_it_repeats():
     first, again, other = (rehearse(LOSS, NOISY, PEOPLE, n=500, fits=2, random_state=seed) for seed in (0, 0, 1))
     assert np.array_equal(first.thetas, again.thetas)
     assert not np.array_equal(first.thetas, other.thetas)
+
+
+@pytest.mark.parametrize(
+    "estimate", [0.5, [[0.25, 0.0], [0.0, 0.2]], [[0.25, 0.1], [0.1, 0.2]]], ids=["scale", "diagonal", "covariance"]
+)
+def test_estimates_of_noise_are_others_in_each_fit(estimate):
+    """The error of the estimate is four times the rest: fits by one estimate would scatter a quarter as far.
+
+    The spread of 40 fits is within a factor of 1.6 of what is expected (4 deviations, and what is skew of the law).
+    """
+    people = Population.guess([1.0, -0.5], family="normal", residual=0.7, size=5_000)
+    own = sd.Release(sd.GaussianMechanism.from_estimate(estimate, 40))
+    loss = sd.losses.least_squares()
+    tried = rehearse(loss, own, people, n=10_000, fits=40)
+    expected = sd.planning.expected_fit(loss, own, people, n=10_000)
+    ratio = tried.thetas.std(axis=0, ddof=1) / expected.standard_errors
+    assert 1 / 1.6 < ratio.min() <= ratio.max() < 1.6
+    # 30 of 40 intervals of 95% or fewer: a false alarm in 2e-5.
+    assert tried.coverage.min() > 0.75
+
+
+def test_a_covariance_of_fewer_degrees_than_columns_is_not_estimated_anew():
+    own = sd.Release(sd.GaussianMechanism.from_estimate([[0.25, 0.1], [0.1, 0.2]], 1))
+    with pytest.raises(sd.exceptions.InferenceError, match="more than 5 are needed"):
+        rehearse(LOSS, own, PEOPLE, n=1_000, fits=2)
