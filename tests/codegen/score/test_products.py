@@ -93,7 +93,7 @@ def test_an_output_that_never_comes_has_factors_of_zero():
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 2, (40, 2)).astype(float), rng.choice([-1.0, 1.0], 40)
     plain = sd.FiniteChannel([[0.8, 0.2], [0.3, 0.7]], ("no", "yes"), ("no", "yes"))
-    theta = np.array([0.7, -0.4, 0.3])
+    theta = np.array([0.7, -0.4, 0.3, -0.2])
     one, other = (
         surrogate_of(sd.Release({"a": channel, "b": LETTERS}, COIN)).records(X, y).derivatives()(theta, True)
         for channel in (never, plain)
