@@ -4,6 +4,7 @@ What reads them asks for slices, in order where it can. A source behind them may
 """
 
 import contextlib
+import functools
 import re
 import threading
 from collections import OrderedDict
@@ -301,11 +302,12 @@ class Runs:
     def __getitem__(self, rows: slice | IntegerArray) -> IntegerArray:
         """Return the places in some places of these."""
         found = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        return np.asarray(_RUN * self._begun(found // _RUN) + found % _RUN)
+        return np.asarray(_RUN * self._taken[found // _RUN] + found % _RUN)
 
-    def _begun(self, places: IntegerArray) -> IntegerArray:
-        """Return which runs of all some of these are."""
-        return _drawn(places, self.stride, self.count // _RUN)
+    @functools.cached_property
+    def _taken(self) -> IntegerArray:
+        """Which of all runs these are: a sixteenth of the places."""
+        return _drawn(np.arange(-(-len(self) // _RUN)), self.stride, self.count // _RUN)
 
     def copied(self, array: np.ndarray[Any, Any], rows: slice) -> FloatArray:
         """Return the rows of an array in consecutive ones of these places, float64, C order, copied run by run.
@@ -324,15 +326,18 @@ class Runs:
             found[:] = array[self[rows]]
             return found
         shape, strides = (len(array) // _RUN, _RUN, *array.shape[1:]), (_RUN * array.strides[0], *array.strides)
-        runs, own = np.lib.stride_tricks.as_strided(array, shape, strides, writeable=False), np.arange(first, last)
+        runs, own = np.lib.stride_tricks.as_strided(array, shape, strides, writeable=False), self._taken[first:last]
         begin, end = first * _RUN - start, last * _RUN - start
         into = found[begin:end].reshape(len(own), *shape[1:])
         if array.dtype == found.dtype and array.flags.c_contiguous:
             # Another mode would copy once more.
-            runs.take(self._begun(own), axis=0, out=into, mode="clip")
+            runs.take(own, axis=0, out=into, mode="clip")
         else:
-            into[:] = runs[self._begun(own)]
-        found[:begin], found[end:] = array[self[start : first * _RUN]], array[self[last * _RUN : stop]]
+            into[:] = runs[own]
+        if begin > 0:
+            found[:begin] = array[self[start : first * _RUN]]
+        if end < len(found):
+            found[end:] = array[self[last * _RUN : stop]]
         return found
 
 
