@@ -264,22 +264,27 @@ def _drawn(groups: IntegerArray, stride: int, count: int, first: int = 0) -> Int
     return np.asarray(groups * stride + within)
 
 
+def spread_over(count: int, wanted: int, *, at_least: bool = False) -> slice | IntegerArray:
+    """Return the places of so many of all rows at most, or at least, as `spread` does."""
+    return spread(count, max(1, count // wanted if at_least else -(-count // wanted)))
+
+
+def places_over(weights: FloatArray, wanted: int, *, at_least: bool = False) -> slice | IntegerArray:
+    """Return the places of so many of the rows with weight at most, or at least, spread over all of these."""
+    present = int(np.count_nonzero(weights))
+    some = spread_over(present, wanted, at_least=at_least)
+    return some if present == len(weights) else np.flatnonzero(weights)[some]
+
+
 def runs(count: int, stride: int, first: int = 0) -> IntegerArray:
     """Return the places of runs of neighbours among rows, one run in so many, as in `spread`.
 
     Parameters
     ----------
-    count : int
-        The number of rows.
-    stride : int
-        How many runs there are to each that is taken.
-    first : int
-        Which runs are taken: those of different numbers below the stride are different ones, and all together all.
+    count, stride, first : int
+        As for `Runs`.
     """
-    begins = _RUN * _drawn(np.arange(len(range(first * _RUN, count, stride * _RUN))), stride, count // _RUN, first)
-    places = np.add.outer(begins, np.arange(_RUN)).ravel()
-    # The last may be short.
-    return places[: np.searchsorted(places, count)]
+    return Runs(count, stride, first)[:]
 
 
 @dataclass(frozen=True)
@@ -288,26 +293,36 @@ class Runs:
 
     Attributes
     ----------
-    count, stride : int
-        As for `runs`.
+    count : int
+        The number of rows.
+    stride : int
+        How many runs there are to each that is taken.
+    first : int
+        Which runs are taken: those of different numbers below the stride are different ones, and all together all.
     """
 
     count: int
     stride: int
+    first: int = 0
 
     def __len__(self) -> int:
         groups, rest = divmod(self.count, self.stride * _RUN)
-        return groups * _RUN + min(_RUN, rest)
+        # The last run may be short, or not there.
+        return groups * _RUN + min(_RUN, max(0, rest - self.first * _RUN))
 
     def __getitem__(self, rows: slice | IntegerArray) -> IntegerArray:
         """Return the places in some places of these."""
-        found = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        return np.asarray(_RUN * self._taken[found // _RUN] + found % _RUN)
+        if not isinstance(rows, slice):
+            return np.asarray(_RUN * self._taken[rows // _RUN] + rows % _RUN)
+        start, stop, step = rows.indices(len(self))
+        before = start // _RUN
+        found = np.add.outer(_RUN * self._taken[before : -(-stop // _RUN)], np.arange(_RUN)).ravel()
+        return found[start - before * _RUN : stop - before * _RUN : step]
 
     @functools.cached_property
     def _taken(self) -> IntegerArray:
-        """Which of all runs these are: a sixteenth of the places."""
-        return _drawn(np.arange(-(-len(self) // _RUN)), self.stride, self.count // _RUN)
+        """Which of all runs these are, a number for each."""
+        return _drawn(np.arange(-(-len(self) // _RUN)), self.stride, self.count // _RUN, self.first)
 
     def copied(self, array: np.ndarray[Any, Any], rows: slice) -> FloatArray:
         """Return the rows of an array in consecutive ones of these places, float64, C order, copied run by run.

@@ -94,7 +94,7 @@ class Limits:
         if broken is not None:
             error, said = broken
             remedy = "Keep theta in a smaller ball, or release with less noise."
-            if said == self.derivation.no_variance:
+            if finite_variance and self.derivation.no_variance:
                 remedy = (
                     "Release the target with less noise or with normal noise, or take a loss that grows more slowly."
                 )

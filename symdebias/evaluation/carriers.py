@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import places_over
 from symdebias._tails import reaches_of
 from symdebias.assessment.variance import evaluated
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.evaluation.error_law import ErrorLaw
-from symdebias.evaluation.records import Records, places_over
+from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.inference import FEWEST_DECIDE
 from symdebias.transforms.quadrature import hermite

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias._rows import places_over
 from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.models import Model, as_fitted
 from symdebias.evaluation.parts import checked_records
-from symdebias.evaluation.records import OF_CLASSES, Records, is_softmax, places_over, scores_of
+from symdebias.evaluation.records import OF_CLASSES, Records, is_softmax, scores_of
 from symdebias.exceptions import SymdebiasError
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release

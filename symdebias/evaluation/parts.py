@@ -22,9 +22,9 @@ from symdebias._arrays import (
     label_array,
     weights_array,
 )
-from symdebias._rows import Rows, counted_from, read_together, require_as_many
+from symdebias._rows import Rows, counted_from, places_over, read_together, require_as_many, spread_over
 from symdebias.codegen.parallel import over_items
-from symdebias.evaluation.records import ROWS, SAMPLED, Records, places_over, release_of, spread_over
+from symdebias.evaluation.records import ROWS, SAMPLED, Records, release_of
 from symdebias.release import Release
 from symdebias.solvers.offsets import as_offset
 

@@ -24,7 +24,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
-from symdebias._rows import Rows, spread, without_far
+from symdebias._rows import Rows, places_over, without_far
 from symdebias._table_rows import first_row
 from symdebias._tails import LongTails, farthest, tail_count
 from symdebias.checks.targets import labels_off
@@ -71,8 +71,8 @@ OF_ONE_NOISE = (
 )
 # Metrics by name of models with a score for each class.
 OF_CLASSES = ("accuracy", "log_loss")
-# Records that quantiles of scores are told from, spread over all; those that are judged at a time; and
-# those that tell what another label would do.
+# Records that quantiles of scores are told from, spread over all; those that are judged at a time; and those that tell
+# what another label would do.
 SAMPLED, ROWS, FEW = 2**17, 2**16, 10_000
 
 
@@ -721,18 +721,6 @@ def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:
     if np.count_nonzero(present) < 2:
         raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
     return np.asarray(parts[present] / np.maximum(1 - shares[present], np.finfo(float).eps))
-
-
-def places_over(weights: FloatArray, count: int, *, at_least: bool = False) -> slice | IntegerArray:
-    """Return the places of so many of the records with weight at most, or at least, spread over all of these."""
-    present = int(np.count_nonzero(weights))
-    some = spread_over(present, count, at_least=at_least)
-    return some if present == len(weights) else np.flatnonzero(weights)[some]
-
-
-def spread_over(records: int, count: int, *, at_least: bool = False) -> slice | IntegerArray:
-    """Return the places of so many records at most, or at least, spread over all, as `symdebias._rows.spread` does."""
-    return spread(records, max(1, records // count if at_least else -(-records // count)))
 
 
 def pull_of(share: float) -> float:

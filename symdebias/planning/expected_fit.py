@@ -430,9 +430,8 @@ class Study:
         most = 0 if quick else _MORE_DRAWN * copies * len(y)
         squares, fourths = np.zeros((2, len(theta)))
         inverse = np.linalg.inv(self.hessian)
-        # How the gradient goes with estimates of noise, over all copies, and the variances of these.
-        slopes: dict[int, FloatArray] = {}
-        off: dict[int, float] = {}
+        # By how much theta goes with estimates of noise, over all copies.
+        moves: Any = 0.0
         rng = np.random.default_rng([self.random_state, _NOISE_STREAM])
         while (is_first := drawn < copies * len(y)) or (deciding < _DECIDE and drawn < most):
             with warnings.catch_warnings():
@@ -444,9 +443,8 @@ class Study:
             gradients = records.gradients(theta, slice(None), by_derivatives=by_derivatives)
             centred = gradients - gradients.mean(axis=0)
             meat += centred.T @ centred
-            for index, one in enumerate(gradient_slopes(records, theta)):
-                slopes[index] = slopes.get(index, 0.0) + len(gradients) * (one.slope @ inverse)
-                off[index] = one.variance
+            estimates = list(gradient_slopes(records, theta))
+            moves = moves + len(gradients) * np.array([one.slope @ inverse for one in estimates])
             drawn += len(gradients)
             moved = np.square(centred @ inverse)
             squares, fourths = squares + moved.sum(axis=0), fourths + np.square(moved).sum(axis=0)
@@ -470,11 +468,9 @@ class Study:
                 f"{corrected.declared.expression} at the population's parameters{noise}: no normal approximation "
                 "holds. Plan with less noise, or with a shorter theta."
             )
-        moves = [slope / drawn for slope in slopes.values()]
-        of_estimate = sum(
-            (variance * np.multiply.outer(move, move) for move, variance in zip(moves, off.values(), strict=True)),
-            start=np.zeros_like(meat),
-        )
+        of_estimate = np.zeros_like(meat)
+        for one, move in zip(estimates, moves / drawn, strict=True):
+            of_estimate += one.variance * np.multiply.outer(move, move)
         return meat / drawn, of_estimate, deciding, drawn, curvature
 
     def _bias(self, corrected: CorrectedLoss) -> FloatArray:

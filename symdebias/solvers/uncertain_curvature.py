@@ -1,5 +1,6 @@
 """How uncertain the curvature is along each parameter, for intervals that allow for it."""
 
+import functools
 import math
 
 import numpy as np
@@ -61,16 +62,13 @@ def variance_of_curvature(
     found = np.zeros((len(theta), 2))
     with np.errstate(all="ignore"):
         for rows in parts_of(len(part), len(theta), _NUMBERS):
-            some = part.taken(rows)
-
-            def moved(move: FloatArray, some: Records = some) -> FloatArray:
-                # The pass of second derivatives is compiled where there are standard errors.
-                return some.gradients(theta + move, slice(None), by_derivatives=True)
-
-            weights = some.weights if len(some.weights) else 1.0
-            plain = moved(np.zeros(len(theta))) @ scores
+            # The pass of second derivatives is compiled where there are standard errors.
+            gradients = functools.partial(part.taken(rows).gradients, rows=slice(None), by_derivatives=True)
+            weights = part.weights[rows] if len(part.weights) else 1.0
+            plain = gradients(theta) @ scores
             for place, (half, score) in enumerate(zip(halves.T, scores.T, strict=True)):
-                both = weights * np.stack([plain[:, place], (moved(half) - moved(-half)) @ score])
+                change = (gradients(theta + half) - gradients(theta - half)) @ score
+                both = weights * np.stack([plain[:, place], change])
                 sums[place] += both.sum(axis=1)
                 products[place] += both @ both.T
         means = sums / part.total

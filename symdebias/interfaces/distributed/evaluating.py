@@ -13,6 +13,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, IntegerArray, cluster_labels, require_clusters, take_rows
 from symdebias._domains import Integer
 from symdebias._randomness import generator
+from symdebias._rows import spread_over
 from symdebias._tails import tail_count
 from symdebias.evaluation.calibration import CalibrationCurve, calibration_curve_of
 from symdebias.evaluation.cross_validation import (
@@ -37,7 +38,7 @@ from symdebias.evaluation.metric import Metric, relabelled
 from symdebias.evaluation.models import Model, as_fit, is_estimator
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
-from symdebias.evaluation.records import FEW, SAMPLED, Records, release_of, spread_over
+from symdebias.evaluation.records import FEW, SAMPLED, Records, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
 from symdebias.evaluation.sums import Powers, Sums
 from symdebias.exceptions import SymdebiasError
