@@ -256,12 +256,18 @@ def _drawn(groups: IntegerArray, stride: int, count: int, first: int = 0) -> Int
     Those of another `first` are others. Of a last group that is not complete it is the first itself.
     """
     # The numbers of groups, mixed (Steele, Lea & Flood 2014, splitmix64): no period of a table is in step with them.
-    mixed = (groups.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = groups.astype(np.uint64)
+    mixed += np.uint64(1)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ mixed >> np.uint64(shift)) * np.uint64(factor)
-    turns = (mixed >> np.uint64(33)) % np.uint64(stride)
-    within = np.where((groups + 1) * stride > count, first, (first + turns.astype(np.int64)) % stride)
-    return np.asarray(groups * stride + within)
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    mixed >>= np.uint64(33)
+    mixed += np.uint64(first)
+    mixed %= np.uint64(stride)
+    mixed[groups >= count // stride] = first
+    mixed += (groups * stride).view(np.uint64)
+    return mixed.view(np.int64)
 
 
 def spread_over(count: int, wanted: int, *, at_least: bool = False) -> slice | IntegerArray:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._rows import Rows, has_any_row, places_over, spread_over
+from symdebias._rows import Rows, has_any_row
 from symdebias.checks.records import (
     fourth_moment,
     least_chance_outside,
@@ -64,8 +64,11 @@ def refuse_other_units(corrected: CorrectedLoss, matrix: FloatArray | Rows, weig
     noised = columns_with_noise(corrected, matrix)
     if not noised or not has_any_row(matrix):
         return
-    is_weighted = isinstance(weights, np.ndarray) and len(weights) > 0
-    looked_at = matrix[places_over(weights, _LOOKED_AT) if is_weighted else spread_over(len(matrix), _LOOKED_AT)]
+    if isinstance(weights, np.ndarray) and len(weights) and not weights.all():
+        present = np.flatnonzero(weights)
+        looked_at = matrix[present[:: -(-len(present) // _LOOKED_AT)]]
+    else:
+        looked_at = matrix[:: -(-len(matrix) // _LOOKED_AT)]
     _refuse_constants(looked_at, noised)
     private = [one for one in noised if one[1].guarantee is not None]
     limit = math.log(_FALSE_ALARMS)
