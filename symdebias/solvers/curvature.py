@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import parts_of
 from symdebias.correction import Correction
 from symdebias.exceptions import InferenceError
 from symdebias.inference import sandwich
@@ -27,6 +28,8 @@ _MANY_PARAMETERS = 200
 _ALIKE, _MOST_ALIKE = 1e-6, 20
 # The steps of forward differences, relative to those of central ones.
 _FORWARD = 1e-3
+# Of how many numbers of records what is made of them is made at a time.
+_NUMBERS = 2**15
 
 
 @dataclass(frozen=True)
@@ -280,15 +283,25 @@ class _Look:
         """Return direction'(Hessian of a record) direction for each record."""
         length = size_by(self.metric, direction)
         move = direction * (self.step / length)
-        above, below = (
-            self.records.factored_gradients(self.theta + sign * move, by_derivatives=self.by_derivatives)
-            for sign in (1.0, -1.0)
-        )
+        records, slopes = self.records, np.empty(len(self.records))
+        is_held = isinstance(records.matrix, np.ndarray) and isinstance(records.target, np.ndarray)
+        # What is made of records on the way takes as much room as they do. Those that are read are read once.
+        parts = list(parts_of(len(records), records.columns, _NUMBERS)) if is_held else []
+        for part in parts if len(parts) > 1 else [slice(None)]:
+            some = records.taken(part) if len(parts) > 1 else records
+            slopes[part] = self._slopes(some, move, direction)
+        slopes *= records.relative_weights[:, 0]
+        slopes *= length / (2 * self.step)
+        return slopes
+
+    def _slopes(self, records: Records, move: FloatArray, direction: FloatArray) -> FloatArray:
+        """Return by how much gradients along a direction differ between both ends of a move, unweighted."""
+        ends = self.theta + move, self.theta - move
+        above, below = (records.factored_gradients(end, by_derivatives=self.by_derivatives) for end in ends)
         if above is None or below is None:
-            slopes = self._difference(move) @ direction
-        else:
-            # Of a x + B'J: no gradients are made of which only this direction is asked for.
-            along = self.records.design_rows() @ direction
-            high, low = (own * along + (jacobian @ direction) @ bends for own, bends, jacobian in (above, below))
-            slopes = self.records.relative_weights[:, 0] * (high - low)
-        return np.asarray(slopes * length / (2 * self.step))
+            high, low = (records.gradients(end, slice(None), by_derivatives=self.by_derivatives) for end in ends)
+            return np.asarray((high - low) @ direction)
+        # Of a x + B'J: no gradients are made of which only this direction is asked for.
+        along = records.design_rows() @ direction
+        high, low = (own * along + (jacobian @ direction) @ bends for own, bends, jacobian in (above, below))
+        return np.asarray(high - low)
