@@ -24,9 +24,9 @@ from symdebias.zonal import ZonalNoise
 _WAVES = (12, 24, 48)
 _DIALS = (0.005, 0.05, 0.5, 5.0)
 _SHARED = 5.0
-# More variance than this buys no smaller bound on the bias: the design with the least dial is next to the best in mean
-# squared error. Where its bias may be so many standard errors, more may be spent.
-_DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
+# The design with the least dial is next to the best in mean squared error. So much more variance buys a smaller bound
+# on the bias, or as much as this where the interval is shorter by as much as the standard error grows.
+_DEAREST, _DEAREST_WHERE_SHORTER = 1.05, 3.0
 # What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
 _UNCERTAIN_CURVATURE = 50.0
 # A bound on the bias of less than this many standard errors is as good as none.
@@ -177,7 +177,6 @@ class _Candidate:
     scene: Scene
     found: list[surrogate.Surrogate]
     dial: float
-    ratio: float  # Its bias in standard errors.
 
 
 def _relative_variance(
@@ -241,7 +240,7 @@ def designed_polynomials(
         degree = max(len(one.polynomial) for one in like.surrogates) - 1
         found = scene.surrogates(numbers, like.records, degree, _SHARED * records / like.records)
         return surrogate.Design(scene.reach, variance, like.records, tuple(found), math.nan, math.nan)
-    rows: list[tuple[float, float, float, float, list[surrogate.Surrogate]]] = []
+    rows: list[tuple[float, float, float, list[surrogate.Surrogate]]] = []
     for degree in scene.degrees[:2] if quick else scene.degrees:
         for dial in _DIALS[:1] if quick else _DIALS:
             found = scene.surrogates(numbers, max(1.0, dial * records), degree, _SHARED / dial)
@@ -250,15 +249,30 @@ def designed_polynomials(
             error = math.sqrt(spent / records)
             bias = judge.bias([scene.slopes(one) for one in found])
             reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-            rows.append((reached, spent, dial, bias / error if error > 0 else math.inf, found))
-    _, cheapest, _, ratio, found = min((row for row in rows if row[2] == _DIALS[0]), key=lambda row: row[0])
-    dearest = (_DEAREST if ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
+            rows.append((reached, spent, dial, found))
+    reached, cheapest, _, found = min((row for row in rows if row[2] == _DIALS[0]), key=lambda row: row[0])
     if not quick:
-        _, _, dial, _, found = min((row for row in rows if row[1] <= dearest), key=lambda row: row[0])
+        affordable = (row for row in rows if _is_worth(row[1], row[0], cheapest, reached))
+        _, _, dial, found = min(affordable, key=lambda row: row[0])
         stated = max(scene.scores.radius(STATED_OUTSIDE), 1e-6)
         enough = max(1.0, dial * records)
         return surrogate.balanced(numbers, found, radius=stated, score_variance=variance, records=enough)
     return surrogate.Design(scene.reach, variance, records, tuple(found), math.nan, math.nan)
+
+
+def _is_worth(spent: float, reached: float, least: float, before: float) -> bool:
+    """Whether a variance is not much more than another one, or buys an interval that is shorter in proportion.
+
+    Parameters
+    ----------
+    spent, reached : float
+        A variance, and how far its interval reaches.
+    least, before : float
+        Those of the design that it is compared with.
+    """
+    if spent <= _DEAREST * least:
+        return True
+    return spent <= _DEAREST_WHERE_SHORTER * least and reached * math.sqrt(spent) <= before * math.sqrt(least)
 
 
 def _of_curvature(spent: float, relative: float, records: float) -> float:
@@ -399,20 +413,20 @@ def _designed(
         error = math.sqrt(spent / noised)
         bias = judge.bias([scene.slopes(one) for one in found])
         reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-        return _Candidate(reached, spent, scene, found, dial, bias / error if error > 0 else math.inf)
+        return _Candidate(reached, spent, scene, found, dial)
 
     best: _Candidate | None = None
-    cheapest = dearest = math.inf
+    first: _Candidate | None = None
     for waves in _WAVES:
         rows = [candidate(scene, dial) for scene in scenes(waves) for dial in _DIALS]
-        if waves == _WAVES[0]:
+        if first is None:
             # Next to the least mean squared error: what more variance is measured by.
             first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
-            cheapest = first.spent
-            dearest = (_DEAREST if first.ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
         for row in rows:
-            allowed = row.spent <= dearest or (waves == _WAVES[0] and row.dial == _DIALS[0])
-            if allowed and (best is None or row.reached < 0.99 * best.reached):
+            is_least = waves == _WAVES[0] and row.dial == _DIALS[0]
+            if not (is_least or _is_worth(row.spent, row.reached, first.spent, first.reached)):
+                continue
+            if best is None or row.reached < 0.99 * best.reached:
                 best = row
         assert best is not None
         if best.reached <= critical_value(0.95) * math.sqrt(best.spent / noised) * (1 + _NEGLIGIBLE**2):
