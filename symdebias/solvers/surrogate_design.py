@@ -24,9 +24,11 @@ from symdebias.zonal import ZonalNoise
 _WAVES = (12, 24, 48)
 _DIALS = (0.005, 0.05, 0.5, 5.0)
 _SHARED = 5.0
-# The design with the least dial is next to the best in mean squared error. So much more variance buys a smaller bound
-# on the bias, or as much as this where the interval is shorter by as much as the standard error grows.
-_DEAREST, _DEAREST_WHERE_SHORTER = 1.05, 3.0
+# More variance than this buys no smaller bound on the bias: the design with the least dial is next to the best in mean
+# squared error. Where its bias may be so many standard errors, more may be spent; and where that makes the interval so
+# much shorter that its length times the variance is this share of what it was.
+_DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
+_MUCH_SHORTER = 0.7
 # What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
 _UNCERTAIN_CURVATURE = 50.0
 # A bound on the bias of less than this many standard errors is as good as none.
@@ -174,9 +176,22 @@ class _Candidate:
 
     reached: float  # How far its interval reaches.
     spent: float  # Its variance, with what is not known of the curvature.
-    scene: Scene
     found: list[surrogate.Surrogate]
     dial: float
+    ratio: float  # Its bias in standard errors.
+
+    def affords(self, other: "_Candidate") -> bool:
+        """Whether another design has not much more variance than this one of the least dial, or is worth it."""
+        dearest = _DEAREST if self.ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED
+        is_much_shorter = other.reached * other.spent <= _MUCH_SHORTER * self.reached * self.spent
+        return other.spent <= (_DEAREST_WHERE_BIASED if is_much_shorter else dearest) * self.spent
+
+
+@dataclass(frozen=True)
+class _OfWaves(_Candidate):
+    """One of waves."""
+
+    scene: Scene
 
 
 def _relative_variance(
@@ -240,7 +255,7 @@ def designed_polynomials(
         degree = max(len(one.polynomial) for one in like.surrogates) - 1
         found = scene.surrogates(numbers, like.records, degree, _SHARED * records / like.records)
         return surrogate.Design(scene.reach, variance, like.records, tuple(found), math.nan, math.nan)
-    rows: list[tuple[float, float, float, list[surrogate.Surrogate]]] = []
+    rows = []
     for degree in scene.degrees[:2] if quick else scene.degrees:
         for dial in _DIALS[:1] if quick else _DIALS:
             found = scene.surrogates(numbers, max(1.0, dial * records), degree, _SHARED / dial)
@@ -249,30 +264,13 @@ def designed_polynomials(
             error = math.sqrt(spent / records)
             bias = judge.bias([scene.slopes(one) for one in found])
             reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-            rows.append((reached, spent, dial, found))
-    reached, cheapest, _, found = min((row for row in rows if row[2] == _DIALS[0]), key=lambda row: row[0])
-    if not quick:
-        affordable = (row for row in rows if _is_worth(row[1], row[0], cheapest, reached))
-        _, _, dial, found = min(affordable, key=lambda row: row[0])
-        stated = max(scene.scores.radius(STATED_OUTSIDE), 1e-6)
-        enough = max(1.0, dial * records)
-        return surrogate.balanced(numbers, found, radius=stated, score_variance=variance, records=enough)
-    return surrogate.Design(scene.reach, variance, records, tuple(found), math.nan, math.nan)
-
-
-def _is_worth(spent: float, reached: float, least: float, before: float) -> bool:
-    """Whether a variance is not much more than another one, or buys an interval that is shorter in proportion.
-
-    Parameters
-    ----------
-    spent, reached : float
-        A variance, and how far its interval reaches.
-    least, before : float
-        Those of the design that it is compared with.
-    """
-    if spent <= _DEAREST * least:
-        return True
-    return spent <= _DEAREST_WHERE_SHORTER * least and reached * math.sqrt(spent) <= before * math.sqrt(least)
+            rows.append(_Candidate(reached, spent, found, dial, bias / error if error > 0 else math.inf))
+    first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
+    if quick:
+        return surrogate.Design(scene.reach, variance, records, tuple(first.found), math.nan, math.nan)
+    best = min((row for row in rows if first.affords(row)), key=lambda row: row.reached)
+    stated, enough = max(scene.scores.radius(STATED_OUTSIDE), 1e-6), max(1.0, best.dial * records)
+    return surrogate.balanced(numbers, best.found, radius=stated, score_variance=variance, records=enough)
 
 
 def _of_curvature(spent: float, relative: float, records: float) -> float:
@@ -406,17 +404,17 @@ def _designed(
     noised = records * (1 - share_of_noise)
     base = sum(part.inflation * float(carried @ slope**2) for part, slope in zip(numbers, judge.slopes, strict=True))
 
-    def candidate(scene: Scene, dial: float) -> _Candidate:
+    def candidate(scene: Scene, dial: float) -> _OfWaves:
         found, _ = bought(scene, dial)
         spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
         spent = _of_curvature(spent, _relative_variance(judge, numbers, scene, found), records)
         error = math.sqrt(spent / noised)
         bias = judge.bias([scene.slopes(one) for one in found])
         reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-        return _Candidate(reached, spent, scene, found, dial)
+        return _OfWaves(reached, spent, found, dial, bias / error if error > 0 else math.inf, scene)
 
-    best: _Candidate | None = None
-    first: _Candidate | None = None
+    best: _OfWaves | None = None
+    first: _OfWaves | None = None
     for waves in _WAVES:
         rows = [candidate(scene, dial) for scene in scenes(waves) for dial in _DIALS]
         if first is None:
@@ -424,9 +422,7 @@ def _designed(
             first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
         for row in rows:
             is_least = waves == _WAVES[0] and row.dial == _DIALS[0]
-            if not (is_least or _is_worth(row.spent, row.reached, first.spent, first.reached)):
-                continue
-            if best is None or row.reached < 0.99 * best.reached:
+            if (is_least or first.affords(row)) and (best is None or row.reached < 0.99 * best.reached):
                 best = row
         assert best is not None
         if best.reached <= critical_value(0.95) * math.sqrt(best.spent / noised) * (1 + _NEGLIGIBLE**2):

@@ -498,12 +498,12 @@ def test_the_variance_under_noised_categories_is_the_one_where_the_test_is(seed,
 
 
 def test_polynomials_have_no_end_where_a_loss_has_parted_the_records():
-    """By the bias at the estimate the interval of -8 would be (-2.7, -1.8): all records of a group have one label."""
-    rng = np.random.default_rng(1)
+    """By the bias at the estimate the interval of -8 would be (-4.0, -2.7): all records of a group have one label."""
+    rng = np.random.default_rng(7)
     X = (rng.random((5_000, 1)) < 0.2).astype(float)
     y = np.where(rng.random(5_000) < ndtr(-8 * X[:, 0]), 1, -1)
     release = sd.Release(sd.SphericalCapMechanism(8.0, radius=1.0), target="margin", fit_intercept=True)
-    noised = release.privatize(X, y, random_state=1)
+    noised = release.privatize(X, y, random_state=7)
     fit = sd.m_estimate(sd.debias(sd.losses.probit(), release), noised.X, noised.y)
     low, high = fit.confidence_interval()[0]
     assert low == -np.inf
