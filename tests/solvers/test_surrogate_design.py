@@ -146,3 +146,17 @@ def test_a_loss_that_has_no_curvature_over_the_scores_of_few_records_has_a_desig
     except DivergenceError:
         found = np.zeros(4)
     assert np.all(np.isfinite(found))
+
+
+@pytest.mark.parametrize("seed", [8, 44])
+def test_a_little_more_variance_is_spent_where_intervals_become_half_as_long(seed):
+    """A quadratic has a bias of 2.7 and 3.1 standard errors here; one of degree 4 takes a tenth more of these."""
+    rng = np.random.default_rng([3, seed])
+    X = np.sqrt(3) * (np.sqrt(0.75) * rng.uniform(-1, 1, (800, 1)) + 0.5 * rng.uniform(-1, 1, (800, 1)))
+    y = np.where(rng.random(800) < 1 / (1 + np.exp(1.4 * X[:, 0])), 1.0, -1.0)
+    release = sd.Release({("x",): sd.SphericalCapMechanism(10.0, 2.4)})
+    noised = release.privatize(X, y, random_state=seed)
+    fit = sd.m_estimate(sd.debias(sd.losses.exponential(), release), noised.X, noised.y)
+    low, high = fit.confidence_interval()[0]
+    assert low < -0.7 < high
+    assert high - low < 2 * 1.3 * 1.96 * fit.standard_errors[0]
