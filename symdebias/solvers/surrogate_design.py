@@ -28,7 +28,7 @@ _SHARED = 5.0
 # squared error. Where its bias may be so many standard errors, more may be spent; and where that makes the interval so
 # much shorter that its length times the variance is this share of what it was.
 _DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
-_MUCH_SHORTER = 0.7
+_MUCH_SHORTER = 0.75
 # What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
 _UNCERTAIN_CURVATURE = 50.0
 # A bound on the bias of less than this many standard errors is as good as none.
