@@ -275,7 +275,7 @@ class PartedRecords(Records):
         """Return the same records with noise scales of their own in some columns times a factor, in every pass."""
         reading = replace(self.at.reading, noisier=(*self.at.reading.noisier, (columns, factor)))
         places = replace(self.at, reading=reading)
-        scales = _Fetched(places, (len(self), self.correction.columns), 3)
+        scales: Any = _Fetched(places, (len(self), self.correction.columns), 3)
         return replace(self, places=places, scales=scales, journal=None, seen={})
 
     @property
