@@ -44,7 +44,7 @@ _SMALL = 2**22
 # One in so many records is told again in each pass, by 4 bytes; and where blocks end, no closer than so many records,
 # the sum of all before, by 16.
 _TOLD_EVERY = 2**10
-# Targets that are summed at a time, which stay in a cache, and what sums are remainders of.
+# Records that are summed at a time, which stay in a cache, and what sums are remainders of.
 _SUMMED, _MODULUS = 2**13, 2**64
 
 
@@ -313,9 +313,7 @@ class _Stream:
         # Where blocks of this pass end elsewhere, the whole is compared at its end.
         place = bisect.bisect_left(self._ends, end)
         if place < len(self._ends) and self._ends[place] == end:
-            # Zero has two signs, which are told by the first bit.
-            is_sign_of_zero = abs(self._sums[place] - self._sum) == _MODULUS // 2 and not X.all()
-            if self._sums[place] != self._sum and not is_sign_of_zero:
+            if self._sums[place] != self._sum:
                 raise _other(f"other records in rows {self._same_until} to {end - 1}")
             self._sum, self._same_until = self._sums[place], end
 
@@ -422,17 +420,21 @@ def _told(begin: int, X: FloatArray, y: FloatArray | None) -> Iterator[int]:
 def _sum_of(begin: int, X: FloatArray, y: FloatArray | None) -> int:
     """Return a sum of the bits of all numbers of some records, modulo 2^64: it is another where one number is.
 
-    Targets weigh by their places: signs of labels that change in pairs would leave the sum as it is.
+    Numbers weigh by their places: it is another where rows or columns change places, too.
     """
-    total = int(X.reshape(-1).view(np.uint64).sum())
-    for start in range(0, 0 if y is None else len(y), _SUMMED):
-        assert y is not None
+    total, of_columns = 0, np.arange(1, 2 * X.shape[1] + 1, 2, dtype=np.uint64)
+    for start in range(0, len(X), _SUMMED):
+        part = slice(start, start + _SUMMED)
         # Zero has two signs.
-        bits = (y[start : start + _SUMMED] + 0.0).view(np.uint64)
-        bits ^= bits >> np.uint64(32)
+        sums = [(X[part] + 0.0).view(np.uint64) @ of_columns]
+        if y is not None:
+            sums.append((y[part] + 0.0).view(np.uint64))
         first = 2 * (begin + start) + 1
-        bits *= np.arange(first, first + 2 * len(bits), 2, dtype=np.uint64)
-        total += int(bits.sum())
+        of_rows = np.arange(first, first + 2 * len(sums[0]), 2, dtype=np.uint64)
+        for bits in sums:
+            # Weights carry bits upwards alone: signs, and whole numbers, have none below.
+            bits ^= bits >> np.uint64(32)
+            total += int((bits * of_rows).sum())
     return total % _MODULUS
 
 

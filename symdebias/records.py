@@ -423,6 +423,13 @@ class Records:
             seen["ahead"] = source, {asked: (matrix, own - by) for asked, (matrix, own) in ahead.items()}
         return replace(self, target=target, lowered_by=self.lowered_by + by, seen=seen)
 
+    def noisier(self, columns: slice, factor: float) -> Self:
+        """Return the same records with noise scales of their own in some columns times a factor."""
+        assert self.scales is not None
+        scales = np.array(self.scales[:])
+        scales[:, columns] *= factor
+        return replace(self, scales=scales)
+
     def as_given(self, theta: FloatArray) -> FloatArray:
         """Return parameters for the targets that were given: an intercept, the last, takes up what they are more."""
         if not self.lowered_by:

@@ -263,7 +263,8 @@ def other_blocks(what, X, y):
     without_one[2_017, 1] = np.nan
     but_one_target[2_017] *= -1
     low, high = 1_200 + np.argmin(y[1_200:2_000]), 1_200 + np.argmax(y[1_200:2_000])
-    exchanged = y.copy()
+    exchanged, order = y.copy(), np.arange(3_000)
+    order[[5, 6]] = 6, 5
     exchanged[[low, high]] = y[[high, low]]
     return {
         "fewer columns": [(X[:, :1], y)],
@@ -280,6 +281,8 @@ def other_blocks(what, X, y):
         "one target": by_hundreds(X, but_one_target),
         "two targets of opposite signs": by_hundreds(X, exchanged),
         "one number is missing": by_hundreds(without_one, y),
+        "rows of features": by_hundreds(X[order], y),
+        "columns of a row": by_hundreds(np.where(np.arange(3_000)[:, None] == 5, X[:, ::-1], X), y),
         "one number, by blocks of other lengths": [(but_one[:999], y[:999]), (but_one[999:], y[999:])],
     }[what]
 
@@ -305,6 +308,8 @@ def by_hundreds(X, y):
         ("two targets of opposite signs", "other records in rows 1100 to 2199 than before"),
         ("one target", "other records in rows 1100 to 2199 than before"),
         ("one number is missing", "other records in rows 1100 to 2199 than before"),
+        ("rows of features", "other records in rows 0 to 1099 than before"),
+        ("columns of a row", "other records in rows 0 to 1099 than before"),
         ("one number, by blocks of other lengths", "other records in rows 0 to 2999 than before"),
     ],
 )

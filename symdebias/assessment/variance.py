@@ -1,7 +1,6 @@
 """The variance of a corrected loss and of its gradient over the noise."""
 
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +14,18 @@ from symdebias.assessment.kernel_bias import encoded, nodes_for, released_record
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.assessment.tails import reached, tails_of
+from symdebias.bounds.suprema import Piece, supremum
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, exactly
 from symdebias.transforms import heat
+
+# The share by which a proved bound may lie above what it bounds, and boxes at a time to prove it on.
+_CLOSE, _MOST_BOXES = 1e-2, 150_000
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class ClosedVariance:
     # ``xx`` = ||x||^2, ``xv`` = x'D theta, ``vv`` = ||D theta||^2 and ``d`` = tr D.
     norms: tuple[sp.Symbol, sp.Symbol, sp.Symbol, sp.Symbol]
     conditions: tuple[sp.Rel, ...]  # What must hold for it to be finite.
+    label: sp.Expr  # What the noise of the target alone makes of the gradient's, in units of xx.
 
 
 @functools.lru_cache(maxsize=64)
@@ -92,7 +96,15 @@ def _closed(correction: Correction) -> ClosedVariance:
     gradient = (xx + d) * square + 2 * xv * sp.diff(square, u) + vv * sp.diff(square, u, 2)
     gradient += -2 * xv * cross - 2 * vv * sp.diff(cross, u) + vv * bend
     gradient -= xx * rise**2 + 2 * xv * rise * rest + vv * rest**2
-    return ClosedVariance(mean(corrected**2) - level**2, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)))
+    label: sp.Expr = sp.Integer(0)
+    if release.target_noise is not None:
+        first, second = (
+            mean_over_target(declared, release, power.xreplace({s: sp.Integer(0)}), symbols)[0]
+            for power in (slope, slope**2)
+        )
+        label = second - first**2
+    variance = mean(corrected**2) - level**2
+    return ClosedVariance(variance, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)), label)
 
 
 def variances(
@@ -134,12 +146,7 @@ def _closed_variances(
     v = covariance @ theta
     symbols = correction.derivation.symbols
     known = {symbols.score_variance: float(theta @ v), **_target_constants(correction)}
-    for condition in closed.conditions:
-        if condition.xreplace({name: sp.Float(value, 17) for name, value in known.items()}) != sp.true:
-            raise InfiniteVarianceError(
-                f"the variance is infinite at this theta: a finite one needs {condition}, and the noise variance of "
-                f"the score is s = {known[symbols.score_variance]:.4g}. Use smaller parameters, or less noise."
-            )
+    _require_conditions(closed, known, known[symbols.score_variance])
     norms = np.sum(rows**2, axis=1), rows @ v, float(v @ v), float(np.trace(covariance))
     names: dict[sp.Symbol, Any] = {
         correction.loss.scores[0]: rows @ theta,
@@ -150,6 +157,16 @@ def _closed_variances(
     values = evaluated(closed.loss if of == "loss" else closed.gradient, names)
     # Where it vanishes, rounding may leave a negative zero.
     return np.asarray(np.maximum(np.broadcast_to(values, (len(matrix),)), 0.0))
+
+
+def _require_conditions(closed: ClosedVariance, known: dict[sp.Symbol, float], level: float) -> None:
+    """Raise InfiniteVarianceError where the variance is infinite at these values, the noise level among them."""
+    for condition in closed.conditions:
+        if condition.xreplace({name: sp.Float(value, 17) for name, value in known.items()}) != sp.true:
+            raise InfiniteVarianceError(
+                f"the variance is infinite at this theta: a finite one needs {condition}, and the noise variance of "
+                f"the score is s = {level:.4g}. Use smaller parameters, or less noise."
+            )
 
 
 def _target_constants(correction: Correction) -> dict[sp.Symbol, float]:
@@ -195,32 +212,59 @@ def variance_bound(correction: Correction, *, theta_radius: float) -> float:
         raise InfiniteVarianceError(
             f"within ||theta|| <= {theta_radius:g} the corrected gradient has infinite variance. Use a smaller ball."
         )
-    declared, derivation = correction.loss, correction.derivation
-    record_radius = correction.release.record_radius(columns)
-    symbols = derivation.symbols
-    u, y, r, tt = declared.scores[0], declared.target, sp.Dummy("r", positive=True), sp.Dummy("tt", positive=True)
+    constants = _target_constants(correction)
+    symbols = correction.derivation.symbols
+    most = variance * theta_radius**2
+    _require_conditions(closed, {symbols.score_variance: most, **constants}, most)
+    u, y = correction.loss.scores[0], correction.loss.target
+    # The record's length is that of the domain, or as short as its score allows: V is linear in its square.
+    length, norm = _exact(correction.release.record_radius(columns)), _exact(theta_radius)
+    share, cosine, level, place = (sp.Dummy(name, real=True) for name in ("share", "cosine", "level", "place"))
+    score, tt, r = cosine * share * length * norm, (share * norm) ** 2, level * _exact(variance)
     xx, xv, vv, d = closed.norms
-    total = closed.gradient.xreplace(
-        {
-            symbols.score_variance: r * tt, xv: r * u, vv: r**2 * tt, d: columns * r,
-            **{name: sp.Float(value, 17) for name, value in _target_constants(correction).items()},
-        }
-    )  # fmt: skip
-    growth = numeric(sp.diff(total, r), (u, y, xx, tt, r))
-    value = numeric(total, (u, y, xx, tt, r))
+    noise = TargetNoise.of(correction.loss, correction.release)
+    targets: list[tuple[sp.Expr, int]] = [(_exact(target), 0) for target in noise.targets]
+    if noise.between:
+        targets = [(_exact(max(noise.targets)) * place, 1)]
+    whole, label = (exactly(stable.plain(expression)) for expression in (closed.gradient, closed.label))
     start = largest = 0.0
-    grid = np.linspace(-1.0, 1.0, 41)[:, None, None]
-    theta = (np.linspace(1e-6, 1.0, 24) * theta_radius)[None, :, None]
-    levels = np.linspace(1e-9, 1.0, 24)[None, None, :] * variance
-    for target, share in itertools.product(
-        TargetNoise.of(correction.loss, correction.release).targets, (1.0, 0.5, 0.0)
-    ):
-        norm = share * record_radius
-        score = grid * norm * theta
-        arguments = (score, np.array(target), np.array(norm**2), theta**2, levels)
-        largest = max(largest, float(np.max(growth(*arguments))))
-        start = max(start, float(np.max(value(*arguments[:-1], np.array(1e-12 * variance)))))
-    return start + variance * largest
+    for target, varies in targets:
+        for square in (length**2, (cosine * length) ** 2):
+            known = {
+                symbols.score_variance: r * tt, xv: r * score, vv: r**2 * tt, d: columns * r, xx: square, u: score,
+                y: target, **{name: _exact(value) for name, value in constants.items()},
+            }  # fmt: skip
+            free = (share, cosine, *([place] if varies else []))
+            start = max(start, _proved((square * label).xreplace(known), free))
+            if variance > 0:
+                largest = max(largest, _proved(sp.diff(whole.xreplace(known), level), (*free, level)))
+    return start + largest
+
+
+def _exact(value: float) -> sp.Expr:
+    return exactly(sp.Float(value, 17))
+
+
+def _proved(expression: sp.Expr, variables: tuple[sp.Symbol, ...]) -> float:
+    """Return an upper bound over cosines and places in [-1, 1], shares and levels in [0, 1].
+
+    Raises
+    ------
+    NoExactCorrectionError
+        None was proved.
+    """
+    lows = tuple(sp.Integer(0 if variable.name in ("share", "level") else -1) for variable in variables)
+    piece = Piece(expression, variables, lows, (sp.Integer(1),) * len(variables))
+    try:
+        found = supremum(expression, piece, precision=_CLOSE, most_boxes=_MOST_BOXES)
+    except ValueError:
+        found = None
+    if found is None:
+        raise NoExactCorrectionError(
+            "no bound was proved: interval arithmetic does not settle for this loss on this domain. Use variance() at "
+            "the parameters in question, or a smaller ball."
+        )
+    return found
 
 
 def noise_moment(

@@ -37,19 +37,21 @@ class Piece:
     highs: tuple[sp.Expr, ...]
 
 
-def supremum(expression: sp.Expr, piece: Piece) -> float | None:
+def supremum(
+    expression: sp.Expr, piece: Piece, *, precision: float = _PRECISION, most_boxes: int = _MOST_BOXES
+) -> float | None:
     """Return an upper bound on an expression over the box of a piece, or None where none was proved.
 
-    It is above the supremum by a small share of it at most.
+    It is above the supremum by a share `precision` of it at most, which is found among so many boxes at a time.
     """
     piece = _of_own_variables(expression, piece)
     if not piece.variables:
         found = float(number(expression).high)
         return found if math.isfinite(found) else None
-    bound = _on_boxes(_evaluated(expression, piece))
+    bound = _on_boxes(_evaluated(expression, piece), precision, most_boxes)
     if bound is None and len(piece.variables) == 1 and not grows(expression, piece):
         # Powers cancel in the inverse of the variable, where the tail is next to zero.
-        parts = [_on_boxes(_evaluated(*part)) for part in _tails_turned(expression, piece)]
+        parts = [_on_boxes(_evaluated(*part), precision, most_boxes) for part in _tails_turned(expression, piece)]
         bound = None if None in parts else max(part for part in parts if part is not None)
     return bound
 
@@ -121,29 +123,30 @@ def _evaluated(expression: sp.Expr, piece: Piece) -> _Evaluated:
     )
 
 
-def _on_boxes(evaluated: _Evaluated) -> float | None:
-    """Return an upper bound within `_PRECISION` of the supremum, or None where none was found."""
+def _on_boxes(evaluated: _Evaluated, precision: float, most_boxes: int) -> float | None:
+    """Return an upper bound within a share of the supremum, or None where none was found."""
     box = evaluated.box
     best, ceiling, size = -math.inf, -math.inf, 0.0
     if _has_open_tail(evaluated):
         return None
     for _ in range(_MOST_ROUNDS):
-        upper = _enclosure(evaluated, box).high
+        enclosed, spreads = _enclosure(evaluated, box)
+        upper = enclosed.high
         middle = [Range(point, point) for point in map(_middle, box)]
         at_middle = evaluated.value(middle)
         reached = at_middle.low
         finite = reached[np.isfinite(reached)]
         best = max(best, float(finite.max(initial=-math.inf)))
         size = max(size, float(np.abs(finite).max(initial=0.0)))
-        slack = max(_PRECISION * abs(best), _NOISE * size) if best > -math.inf else 0.0
+        slack = max(precision * abs(best), _NOISE * size) if best > -math.inf else 0.0
         done = (upper <= best + slack) & (upper < math.inf)
         ceiling = max(ceiling, float(upper[done].max(initial=-math.inf)))
         box = [Range(side.low[~done], side.high[~done]) for side in box]
         if done.all():
             return max(ceiling, best)
-        if 2 * len(box[0].low) > _MOST_BOXES:
+        if 2 * len(box[0].low) > most_boxes:
             return None
-        box = _halved(box)
+        box = _halved(box, spreads[:, ~done])
     return None
 
 
@@ -169,16 +172,18 @@ def _middle(side: Range) -> FloatArray:
     return np.asarray(np.clip(middle, low, high))
 
 
-def _halved(box: _Box) -> _Box:
-    """Return both halves of each box, cut across its widest side."""
+def _halved(box: _Box, spreads: FloatArray) -> _Box:
+    """Return both halves of each box, cut across the side along which its expression may change most."""
     widths = np.array(
         [np.where(np.isinf(side.low) | np.isinf(side.high), math.inf, side.high - side.low) for side in box]
     )
-    widest = np.argmax(widths, axis=0)
+    # Where that is not known, or nothing, across the widest.
+    known = np.all(np.isfinite(spreads) & np.isfinite(widths), axis=0) & (spreads.max(axis=0) > 0)
+    chosen = np.argmax(np.where(known, spreads, widths), axis=0)
     cut = []
     for place, side in enumerate(box):
         middle = _middle(side)
-        here = widest == place
+        here = chosen == place
         cut.append(
             Range(
                 np.concatenate([side.low, np.where(here, middle, side.low)]),
@@ -188,11 +193,16 @@ def _halved(box: _Box) -> _Box:
     return cut
 
 
-def _enclosure(evaluated: _Evaluated, box: _Box) -> Range:
-    """Return the natural interval, cut with that of the mean value theorem on finite boxes."""
+def _enclosure(evaluated: _Evaluated, box: _Box) -> tuple[Range, FloatArray]:
+    """Return the natural interval, cut with that of the mean value theorem on finite boxes.
+
+    Second comes by how much the expression may change along each side.
+    """
     natural = evaluated.value(box)
     middle = [Range(point, point) for point in map(_middle, box)]
-    centred = evaluated.value(middle)
+    centred, spreads = evaluated.value(middle), []
     for side, centre, slope in zip(box, middle, evaluated.slopes, strict=True):
-        centred = centred + slope(box) * (side - centre)
-    return natural.within(centred)
+        change = slope(box) * (side - centre)
+        centred = centred + change
+        spreads.append(np.broadcast_to(np.maximum(np.abs(change.low), np.abs(change.high)), side.low.shape))
+    return natural.within(centred), np.array(spreads)

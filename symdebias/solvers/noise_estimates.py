@@ -225,9 +225,7 @@ def _moved(
         columns, _ = correction.release.placed(correction.columns)[place]
         if mechanism.covariance is not None:
             columns = slice(columns.start + direction[0], columns.start + direction[0] + 1)
-        scales = records.scales.copy()
-        scales[:, columns] *= np.sqrt(1 + by)
-        return replace(records, scales=scales)
+        return records.noisier(columns, np.sqrt(1 + by))
     release = _with(correction.release, place, mechanism.moved(direction, by))
     other = replace(correction, release=release)
     if other.program == correction.program:

@@ -79,6 +79,8 @@ class Reading:
         What holds the parameter of that column.
     lowered_by : float
         What targets are less than those that were given.
+    noisier : tuple of (slice, float)
+        Columns whose noise scales are a number of times those that were given.
     """
 
     given: Correction
@@ -86,6 +88,7 @@ class Reading:
     term: SharedOffset | None = None
     frame: Held | None = None
     lowered_by: float = 0.0
+    noisier: tuple[tuple[slice, float], ...] = ()
 
     def records(self, X: Any, y: Any, weights: Any, scales: Any, offset: Any) -> Records:
         """Return the records of a partition, which were checked before."""
@@ -94,6 +97,8 @@ class Reading:
             y, weights = self.term.moved(y, weights, known)
         found = Records.of(self.given, X, y, sample_weight=weights, noise_scale=scales, check_finite=False)
         found = found.lowered(self.lowered_by) if self.lowered_by else found
+        for columns, factor in self.noisier:
+            found = found.noisier(columns, factor)
         if known is None or self.correction is self.given or self.correction.features == self.given.features:
             return found
         matrix = np.column_stack([found.arrays[0], known])

@@ -271,6 +271,13 @@ class PartedRecords(Records):
             found.matrix.ends = self.matrix.ends
         return found
 
+    def noisier(self, columns: slice, factor: float) -> Self:
+        """Return the same records with noise scales of their own in some columns times a factor, in every pass."""
+        reading = replace(self.at.reading, noisier=(*self.at.reading.noisier, (columns, factor)))
+        places = replace(self.at, reading=reading)
+        scales: Any = _Fetched(places, (len(self), self.correction.columns), 3)
+        return replace(self, places=places, scales=scales, journal=None, seen={})
+
     @property
     def has_any_row(self) -> bool:
         """Never: where single rows are is where a partition is read."""

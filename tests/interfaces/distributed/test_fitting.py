@@ -233,6 +233,30 @@ def test_noise_of_the_records_own_is_that_of_one_machine(loss):
 
 
 @pytest.mark.in_turn
+@pytest.mark.parametrize("has_offset", [False, True])
+def test_an_estimate_of_noise_that_records_have_multiples_of_is_that_of_one_machine(has_offset):
+    """It ended in an AttributeError: noise scales that lie elsewhere were to be copied."""
+    rng = np.random.default_rng(4)
+    n = 6_000
+    X, scales, years = rng.uniform(-1, 1, (n, 2)), rng.uniform(0.1, 0.5, (n, 2)), rng.uniform(0, 1, n)
+    y = X @ [1.0, -0.5] + has_offset * years + 0.1 * rng.normal(size=n)
+    noised = X + scales * rng.normal(size=X.shape)
+    noise = sd.GaussianMechanism.from_estimate(0.3, 20)
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release({"a": noise, "b": noise}))
+    parts = [da.from_array(one, chunks=(1_001, *one.shape[1:])) for one in (noised, y, scales, years)]
+    found = sd.m_estimate(corrected, noised, y, noise_scale=scales, **({"offset": years} if has_offset else {}))
+    compared(
+        sd.distributed.m_estimate(
+            corrected, *parts[:2], noise_scale=parts[2], **({"offset": parts[3]} if has_offset else {})
+        ),
+        found,
+    )
+    known = sd.Release({name: sd.GaussianMechanism.from_scale(0.3) for name in "ab"})
+    apart = sd.m_estimate(sd.debias(sd.losses.least_squares(), known), noised, y, noise_scale=scales)
+    assert has_offset or found.standard_errors[0] > 1.5 * apart.standard_errors[0]
+
+
+@pytest.mark.in_turn
 def test_limits_are_those_of_the_noisiest_record_of_all_partitions():
     """One record of 4,000 has eight times the noise of the others; without weight it counts no more."""
     u, y = sp.symbols("u y", real=True)
